@@ -1,0 +1,9 @@
+"""catis: training-free token reduction for Vision Transformers."""
+
+from catis.api import applied, apply, remove
+from catis.errors import UnsupportedModelError
+from catis.registry import list_methods
+
+__version__ = "0.1.0.dev0"
+
+__all__ = ["UnsupportedModelError", "applied", "apply", "list_methods", "remove"]

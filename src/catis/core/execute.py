@@ -1,0 +1,194 @@
+"""The one executor: applies any Plan to features, sizes, provenance, CLS attention and rotary positions."""
+
+from __future__ import annotations
+
+from contextlib import AbstractContextManager, nullcontext
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor
+
+from catis.core.plan import EVICTED, Plan
+from catis.core.state import TokenState
+
+__all__ = ["execute", "follow", "group_sum", "take_rows", "unmerge"]
+
+
+def execute(plan: Plan, x: Tensor, state: TokenState) -> tuple[Tensor, TokenState]:
+    """Apply a plan to the tokens and to everything that travels with them.
+
+    Args:
+        plan: What to do with the N_p patch tokens.
+        x: (B, N, C) tokens, prefix first.
+        state: Their companions.
+
+    Returns:
+        (B, N - R, C) tokens and their companions.
+
+    Example:
+        >>> plan = Plan(torch.tensor([[0, 2]]), torch.tensor([[1]]), torch.tensor([[0]]))
+        >>> x, state = execute(plan, torch.tensor([[[1.0], [3.0], [9.0]]]), TokenState(num_prefix=0))
+        >>> x.flatten().tolist(), state.size.tolist()
+        ([2.0, 9.0], [[2.0, 1.0]])
+    """
+    with _full_precision(x.device.type):
+        members = None if plan.target is None else _membership(plan)
+        size = _next_size(plan, state.size, members)
+        merged = _merge(plan, x, state, size, members)
+        return merged, TokenState(
+            num_prefix=state.num_prefix,
+            size=size,
+            cls_attention=_next_cls(plan, members),
+            provenance=None if state.provenance is None else follow(plan, state.provenance),
+            positions=None if state.positions is None else take_rows(state.positions, plan.keep),
+        )
+
+
+def take_rows(values: Tensor, index: Tensor) -> Tensor:
+    """Rows `index` (B, K) of (B, N, D), or of a batch-shared (N, D), as (B, K, D).
+
+    One flat index_select: on CPU it copies whole rows, where gather would go element by element.
+    """
+    batch, kept = index.shape
+    if values.ndim == 2:
+        return values.index_select(0, index.reshape(-1)).view(batch, kept, -1)
+    offset = torch.arange(batch, device=index.device)[:, None] * values.shape[1]
+    rows = values.reshape(-1, values.shape[-1]).index_select(0, (index + offset).reshape(-1))
+    return rows.view(batch, kept, -1)
+
+
+def group_sum(plan: Plan, values: Tensor) -> Tensor:
+    """(B, K) sum of per-token (B, N_p) values over each surviving token's group; what is evicted is dropped."""
+    members = None if plan.target is None else _membership(plan)
+    return _sum(plan, values, members)
+
+
+def follow(plan: Plan, provenance: Tensor) -> Tensor:
+    """Provenance after the plan: where each original patch is now, or EVICTED."""
+    moved = plan.slots().gather(1, provenance.clamp_min(0))
+    return torch.where(provenance < 0, EVICTED, moved)
+
+
+def unmerge(x: Tensor, state: TokenState) -> Tensor:
+    """Give every original patch its token back: (B, prefix + patches at the start, C).
+
+    A patch that was merged gets its group's vector. A patch that was evicted gets the mean of the surviving patch
+    tokens, weighted by size, so that an average pool over the full grid is the size-weighted pool of the survivors.
+
+    Example:
+        >>> plan = Plan(torch.tensor([[0, 2]]), torch.tensor([[1]]), torch.tensor([[0]]))
+        >>> start = TokenState.start(num_prefix=0, num_patches=3, batch=1, track=True)
+        >>> unmerge(*execute(plan, torch.tensor([[[1.0], [3.0], [9.0]]]), start)).flatten().tolist()
+        [2.0, 2.0, 9.0]
+    """
+    assert state.provenance is not None, "unmerge needs a state that tracked provenance"
+    prefix, patches = x[:, : state.num_prefix], x[:, state.num_prefix :]
+    full = take_rows(patches, state.provenance.clamp_min(0))
+    fill = weighted_mean(patches, state.size)
+    return torch.cat([prefix, torch.where((state.provenance < 0).unsqueeze(-1), fill.unsqueeze(1), full)], 1)
+
+
+def weighted_mean(tokens: Tensor, weight: Tensor | None) -> Tensor:
+    """(B, C) mean of (B, N, C) tokens weighted by (B, N), in float32 for half-precision tokens."""
+    if weight is None:
+        return tokens.mean(1)
+    share = weight / weight.sum(-1, keepdim=True)
+    wide = torch.promote_types(tokens.dtype, torch.float32)
+    with _full_precision(tokens.device.type):
+        return torch.bmm(share.unsqueeze(1).to(wide), tokens.to(wide)).squeeze(1).to(tokens.dtype)
+
+
+def _full_precision(device_type: str) -> AbstractContextManager[object]:
+    # Sizes above 256 are not exact in bfloat16, so autocast must not touch the sums; entered only when it would.
+    if torch.is_autocast_enabled(device_type):
+        return torch.autocast(device_type, enabled=False)
+    return nullcontext()
+
+
+def _membership(plan: Plan) -> Tensor:
+    """(B, K, R) 1 where removed token r merges into survivor k.
+
+    Merging is a product with this matrix: deterministic on every device, and plain MatMul after export, where
+    scatter with reduction is missing from TensorRT. An evicted token's column is all zero.
+    """
+    assert plan.target is not None
+    slots = torch.arange(plan.num_kept, device=plan.keep.device)
+    return (plan.target[:, None, :] == slots[:, None]).to(torch.float32)
+
+
+def _sum(plan: Plan, values: Tensor, members: Tensor | None) -> Tensor:
+    kept = values.gather(1, plan.keep)
+    if members is None:
+        return kept
+    gone = values.gather(1, plan.removed)
+    return torch.baddbmm(kept.unsqueeze(-1), members.to(kept.dtype), gone.unsqueeze(-1)).squeeze(-1)
+
+
+def _next_size(plan: Plan, size: Tensor | None, members: Tensor | None) -> Tensor | None:
+    if size is not None:
+        return _sum(plan, size, members)
+    return None if members is None else members.sum(-1) + 1
+
+
+def _next_cls(plan: Plan, members: Tensor | None) -> Tensor | None:
+    if plan.cls_attention is None:
+        return None
+    carried = _sum(plan, plan.cls_attention, members)
+    return carried / carried.sum(-1, keepdim=True).clamp_min(torch.finfo(carried.dtype).tiny)
+
+
+def _merge(plan: Plan, x: Tensor, state: TokenState, size: Tensor | None, members: Tensor | None) -> Tensor:
+    prefix = state.num_prefix
+    kept = take_rows(x, _with_prefix(plan.keep, prefix))
+    if plan.target is None or members is None:
+        return kept
+    accumulator = torch.float32 if x.dtype in (torch.float16, torch.bfloat16) else x.dtype
+    home = plan.keep.gather(1, plan.target.clamp_min(0))
+    gone, destination = take_rows(x, torch.cat([plan.removed, home], 1) + prefix).to(accumulator).chunk(2, 1)
+    if plan.blend == "max":
+        return _merge_max(plan, kept, gone, prefix)
+    # A group's mean is its destination plus each member's share of the way to it, so only destinations change.
+    share = _shares(plan, state.size, size, members).to(accumulator).unsqueeze(-1)
+    spread = F.pad(members.to(accumulator), (0, 0, prefix, 0)) if prefix else members.to(accumulator)
+    merged = torch.baddbmm(kept.to(accumulator), spread, (gone - destination) * share)
+    if plan.blend in ("mlerp", "mlerp_dst"):
+        merged = _rescale(plan, merged, kept, gone, members, prefix)
+    return merged.to(x.dtype)
+
+
+def _with_prefix(keep: Tensor, prefix: int) -> Tensor:
+    if not prefix:
+        return keep
+    return torch.cat([torch.arange(prefix, device=keep.device).expand(keep.shape[0], -1), keep + prefix], 1)
+
+
+def _shares(plan: Plan, size: Tensor | None, next_size: Tensor | None, members: Tensor) -> Tensor:
+    """(B, R) weight of each removed token over the total weight of its group."""
+    assert plan.target is not None
+    if plan.blend == "weight":
+        assert plan.weight is not None
+        weight, total = plan.weight.gather(1, plan.removed), _sum(plan, plan.weight, members)
+    elif plan.blend == "size" and size is not None:
+        assert next_size is not None
+        weight, total = size.gather(1, plan.removed), next_size
+    else:
+        weight, total = members.new_ones(()), members.sum(-1) + 1
+    return weight / total.gather(1, plan.target.clamp_min(0))
+
+
+def _rescale(plan: Plan, merged: Tensor, kept: Tensor, gone: Tensor, members: Tensor, prefix: int) -> Tensor:
+    """MLERP: give each merged vector the length of its longest member (BASELINES 1.2)."""
+    own = kept[:, prefix:].to(merged.dtype).norm(dim=-1)
+    longest = torch.maximum(own, (members * gone.norm(dim=-1)[:, None, :]).amax(-1))
+    length = merged[:, prefix:].norm(dim=-1) if plan.blend == "mlerp" else own
+    is_destination = members.any(-1) & (length > 0)
+    scale = torch.where(is_destination, longest / length, 1.0)
+    return merged * F.pad(scale, (prefix, 0), value=1.0).unsqueeze(-1)
+
+
+def _merge_max(plan: Plan, kept: Tensor, gone: Tensor, prefix: int) -> Tensor:
+    assert plan.target is not None
+    evicted = (plan.target < 0).unsqueeze(-1)
+    index = (plan.target.clamp_min(0) + prefix).unsqueeze(-1).expand_as(gone)
+    candidates = gone.to(kept.dtype).masked_fill(evicted, float("-inf"))
+    return kept.scatter_reduce(1, index, candidates, "amax")

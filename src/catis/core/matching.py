@@ -1,0 +1,63 @@
+"""Bipartite matching of tokens: who is most similar to whom, and which r edges are best (BASELINES 1.1)."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor
+
+__all__ = ["Matching", "alternate", "best_edges", "cosine_sides"]
+
+
+class Matching(NamedTuple):
+    """The r best edges of a bipartite graph, as positions within the sides A and B.
+
+    Attributes:
+        source: (B, r) positions in A that give their token away, best edge first.
+        survivor: (B, |A| - r) positions in A that stay, by descending similarity.
+        destination: (B, r) positions in B, one for each source.
+        best: (B, |A|) similarity of every A token to its best B.
+    """
+
+    source: Tensor
+    survivor: Tensor
+    destination: Tensor
+    best: Tensor
+
+
+def alternate(num_prefix: int) -> tuple[slice, slice]:
+    """Sides A and B of the patch tokens: even and odd positions of the whole sequence, prefix counted.
+
+    Example:
+        >>> list(range(5))[alternate(0)[0]], list(range(5))[alternate(1)[0]]
+        ([0, 2, 4], [1, 3])
+    """
+    first = num_prefix % 2
+    return slice(first, None, 2), slice(1 - first, None, 2)
+
+
+def cosine_sides(metric: Tensor, num_prefix: int) -> Tensor:
+    """(B, |A|, |B|) cosine similarity between the two sides of (B, N_p, d); a zero vector is similar to nothing."""
+    unit = F.normalize(metric, dim=-1)
+    side_a, side_b = alternate(num_prefix)
+    return unit[:, side_a] @ unit[:, side_b].transpose(1, 2)
+
+
+def best_edges(scores: Tensor, r: int) -> Matching:
+    """Keep each A token's best edge, then the r best of these. Ties go to the earlier token, on every device."""
+    best, partner = scores.max(-1)
+    order = best.argsort(dim=-1, descending=True, stable=True)
+    source, survivor = order[:, :r], order[:, r:]
+    return Matching(source, survivor, partner.gather(1, source), best)
+
+
+def token_ids(position: Tensor, side: slice) -> Tensor:
+    """Patch indices of positions within a side."""
+    return position * 2 + side.start
+
+
+def side_ids(side: slice, num_patches: int, like: Tensor) -> Tensor:
+    """(B, |side|) all patch indices of a side, for the batch of `like`."""
+    return torch.arange(side.start, num_patches, 2, device=like.device).expand(like.shape[0], -1)

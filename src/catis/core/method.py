@@ -1,0 +1,101 @@
+"""What a token-reduction method is, and the settings that `apply` puts on a model."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import ClassVar
+
+from torch import Tensor
+
+from catis.core.parts import BlockParts
+from catis.core.plan import Plan
+from catis.core.schedule import Schedule
+from catis.core.state import TokenState
+from catis.core.view import BlockView
+
+__all__ = ["Method", "Reduction"]
+
+
+@dataclass(frozen=True)
+class Method:
+    """Base of every method: turns what it sees of a block into a Plan. Subclasses are frozen dataclasses of options.
+
+    A new method is one such class, registered under the entry-point group `catis.methods`. It must remove exactly
+    `view.r` patch tokens of every image, whatever the scores are (SPEC 2), with no loop over images and no host sync.
+    """
+
+    name: ClassVar[str] = ""
+    uses_attention_map: ClassVar[bool] = False
+
+    @property
+    def own_amounts(self) -> bool:
+        """Whether the method decides how many tokens go (reference modes with a ratio), so that r is not asked for."""
+        return False
+
+    @property
+    def proportional(self) -> bool:
+        """Whether attention may count sizes; some authors' code does not."""
+        return True
+
+    @property
+    def weighs_pool(self) -> bool:
+        """Whether average and attention pools weigh tokens by size; some authors' code does not."""
+        return True
+
+    def amount(self, schedule: Schedule, layer: int, num_patches: int, num_prefix: int) -> int:
+        """Patch tokens to remove in this block: what the schedule says, within the budget contract."""
+        return schedule.amount(layer, num_patches)
+
+    def plan(self, view: BlockView) -> Plan:
+        """Decide what happens to each patch token."""
+        raise TypeError(f"{type(self).__name__} does not define plan()")
+
+    def observe(self, view: BlockView) -> Tensor | None:
+        """A_cls to carry out of a block that removes nothing; None if the method keeps no history."""
+        return None
+
+    def run_block(
+        self, parts: BlockParts, x: Tensor, state: TokenState, layer: int, settings: Reduction
+    ) -> tuple[Tensor, TokenState, Plan | None] | None:
+        """Run a whole block in the authors' own way (reference modes that do not reduce between attention and MLP).
+
+        Returns:
+            Tokens and state after the block and the plan if there was one, or None for the common place.
+        """
+        return None
+
+    def check(self, num_prefix: int, depth: int) -> None:
+        """Refuse, with a ValueError, a model that this method (or its reference mode) would treat wrongly."""
+
+
+@dataclass(frozen=True)
+class Reduction:
+    """Everything `apply` puts on a model: a method, how much, and whether attention counts sizes.
+
+    Attributes:
+        method: The method.
+        schedule: Tokens removed per block.
+        prop_attn: Add log(size) to the attention logits (proportional attention).
+    """
+
+    method: Method
+    schedule: Schedule
+    prop_attn: bool = True
+
+    @property
+    def is_vanilla(self) -> bool:
+        """Whether the model runs exactly as without catis."""
+        return self.schedule.is_vanilla and not self.method.own_amounts
+
+    def amount(self, layer: int, num_patches: int, num_prefix: int) -> int:
+        """Patch tokens that block `layer` removes when `num_patches` enter it."""
+        return self.method.amount(self.schedule, layer, num_patches, num_prefix)
+
+    def token_counts(self, num_patches: int, num_prefix: int) -> Sequence[int]:
+        """Patch tokens that leave each block."""
+        counts = []
+        for layer in range(self.schedule.depth):
+            num_patches -= self.amount(layer, num_patches, num_prefix)
+            counts.append(num_patches)
+        return counts

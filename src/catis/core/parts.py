@@ -1,0 +1,51 @@
+"""The seams of a transformer block that a host adapter exposes, each calling the model's own sub-modules."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Protocol
+
+from torch import Tensor
+
+__all__ = ["BlockParts", "Projection"]
+
+
+@dataclass(frozen=True)
+class Projection:
+    """Query, key and value of one attention layer, (B, H, N, d) each, as its dot product sees them.
+
+    Attributes:
+        query: After q-norm and rotation.
+        key: After k-norm and rotation.
+        value: Values.
+        content_key: Key before rotation (the same tensor in models without rotary positions).
+        scale: Factor on query . key.
+    """
+
+    query: Tensor
+    key: Tensor
+    value: Tensor
+    content_key: Tensor
+    scale: float
+
+
+class BlockParts(Protocol):
+    """One block, taken apart between attention and MLP. Nothing in it may hold state of a forward call."""
+
+    def norm(self, x: Tensor) -> Tensor:
+        """Z: what the attention reads."""
+
+    def project(self, features: Tensor, positions: Tensor | None) -> Projection:
+        """Queries, keys and values of Z."""
+
+    def mix(self, projection: Projection, bias: Tensor | None) -> Tensor:
+        """(B, H, N, d) attention output, with the kernel that the model itself would use."""
+
+    def output(self, heads: Tensor, features: Tensor) -> Tensor:
+        """(B, N, C) from (B, H, N, d): scale norm, gate, output projection."""
+
+    def add_attention(self, x: Tensor, update: Tensor) -> Tensor:
+        """H = X + update, with LayerScale and DropPath."""
+
+    def add_mlp(self, x: Tensor) -> Tensor:
+        """The second half of the block: norm, MLP, LayerScale, DropPath, residual."""

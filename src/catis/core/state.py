@@ -1,0 +1,57 @@
+"""What travels with the tokens from block to block inside one forward call, and nowhere else."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor
+
+__all__ = ["TokenState"]
+
+
+@dataclass(frozen=True)
+class TokenState:
+    """Companions of the patch tokens. A new one is made by each block; none is kept after the call.
+
+    Attributes:
+        num_prefix: Prefix tokens in front (CLS, distillation, registers); they are never touched.
+        size: (B, N_p) float32, original patches each token stands for; None while every token is one patch.
+        cls_attention: (B, N_p) A_cls of the block before, carried through its plan (SPEC 4.2); None if not used.
+        provenance: (B, patches at the start) index of the patch token that holds each original patch, EVICTED once
+            it is gone; None when nobody asked for it.
+        positions: (N_p, D) or (B, N_p, D) rotary positions; a merged token keeps its destination's.
+
+    Example:
+        >>> state = TokenState.start(num_prefix=1, num_patches=3, batch=2, track=True)
+        >>> state.provenance.tolist()
+        [[0, 1, 2], [0, 1, 2]]
+    """
+
+    num_prefix: int
+    size: Tensor | None = None
+    cls_attention: Tensor | None = None
+    provenance: Tensor | None = None
+    positions: Tensor | None = None
+
+    @classmethod
+    def start(
+        cls,
+        num_prefix: int,
+        num_patches: int,
+        batch: int,
+        *,
+        track: bool = False,
+        positions: Tensor | None = None,
+        device: torch.device | None = None,
+    ) -> TokenState:
+        """State before the first block; `track` asks for provenance."""
+        provenance = torch.arange(num_patches, device=device).expand(batch, -1) if track else None
+        return cls(num_prefix, provenance=provenance, positions=positions)
+
+    def attention_bias(self, dtype: torch.dtype) -> Tensor | None:
+        """log(size) as an additive (B, 1, 1, N) attention mask: proportional attention (BASELINES 1.1)."""
+        if self.size is None:
+            return None
+        return F.pad(self.size.log(), (self.num_prefix, 0))[:, None, None, :].to(dtype)

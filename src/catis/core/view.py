@@ -1,0 +1,80 @@
+"""What a method can see of one block, between attention and MLP; every derived quantity is computed on demand."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor
+
+__all__ = ["BlockView"]
+
+
+@dataclass(frozen=True)
+class BlockView:
+    """One block at the point where tokens are reduced.
+
+    Attributes:
+        layer: Index of the block, from 0.
+        depth: Number of blocks L.
+        r: Patch tokens that must go, already capped by the budget contract.
+        num_prefix: Prefix tokens P in front of the N_p patch tokens.
+        has_cls: Whether token 0 is a CLS token.
+        features: (B, N, C) Z, what the attention read: LN1 of the block's input.
+        residual: (B, N, C) H, the residual stream after attention.
+        query: (B, H, N, d) as the attention saw it.
+        key: (B, H, N, d) as the attention saw it (rotated, in rotary models).
+        content_key: (B, H, N, d) keys before rotation, so that similarity means content.
+        scale: Factor on query . key.
+        bias: (B, 1, 1, N) log-size bias that the attention had, or None.
+        size: (B, N_p) float32 token sizes, or None while all are 1.
+        previous_cls: (B, N_p) A_cls of the block before, carried to the tokens present, or None.
+        explain: Whether the plan should carry notes (scores, thresholds) for a trace.
+    """
+
+    layer: int
+    depth: int
+    r: int
+    num_prefix: int
+    has_cls: bool
+    features: Tensor
+    residual: Tensor
+    query: Tensor
+    key: Tensor
+    content_key: Tensor
+    scale: float
+    bias: Tensor | None = None
+    size: Tensor | None = None
+    previous_cls: Tensor | None = None
+    explain: bool = False
+
+    @property
+    def num_patches(self) -> int:
+        """Patch tokens present, N_p."""
+        return self.features.shape[1] - self.num_prefix
+
+    def patch_features(self) -> Tensor:
+        """(B, N_p, C) Z of the patch tokens."""
+        return self.features[:, self.num_prefix :]
+
+    def metric(self) -> Tensor:
+        """(B, N_p, d) K: content keys of the patch tokens, averaged over heads (ToMe's metric)."""
+        return self.content_key[:, :, self.num_prefix :].mean(1)
+
+    def cls_attention(self) -> Tensor | None:
+        """(B, N_p) A_cls: CLS row of the softmaxed attention, mean over heads, renormalised over the patches.
+
+        Computed apart from the attention, at O(N d), so that the attention keeps its fused kernel.
+        """
+        if not self.has_cls:
+            return None
+        row = self._logits(self.query[:, :, :1]).softmax(-1)[:, :, 0, self.num_prefix :].mean(1)
+        return row / row.sum(-1, keepdim=True).clamp_min(torch.finfo(row.dtype).tiny)
+
+    def attention_map(self) -> Tensor:
+        """(B, H, N, N) softmaxed attention. The fused kernel never makes it: this is a second, unfused pass."""
+        return self._logits(self.query).softmax(-1)
+
+    def _logits(self, query: Tensor) -> Tensor:
+        logits = (query * self.scale) @ self.key.transpose(-2, -1)
+        return logits if self.bias is None else logits + self.bias

@@ -1,0 +1,28 @@
+"""What can go wrong, as classes: one base, so that `except catis.errors.CatisError` catches all of ours."""
+
+from __future__ import annotations
+
+__all__ = ["CatisError", "MissingExtraError", "UnsupportedModelError"]
+
+
+class CatisError(Exception):
+    """Base of every error that catis raises on purpose, apart from plain ValueErrors for bad arguments."""
+
+
+class UnsupportedModelError(CatisError, TypeError):
+    """The model has a part that catis cannot reduce rightly; it was left as it was.
+
+    Example:
+        >>> import catis, torch
+        >>> catis.apply(torch.nn.Linear(2, 2), "tome", r=1)
+        Traceback (most recent call last):
+        ...
+        catis.errors.UnsupportedModelError: no Vision Transformer found in Linear. ...
+    """
+
+
+class MissingExtraError(CatisError, ImportError):
+    """A part of catis needs packages that are not installed; the message has the pip command."""
+
+    def __init__(self, what: str, extra: str) -> None:
+        super().__init__(f"{what} needs the {extra!r} extra. Install it with:  pip install 'catis[{extra}]'")

@@ -1,0 +1,40 @@
+"""Finds the Vision Transformer in a model, and the host adapter it belongs to."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from torch import nn
+
+from catis.errors import UnsupportedModelError
+from catis.hosts.host import Host
+from catis.hosts.timm_host import TimmHost
+
+__all__ = ["find", "hosts"]
+
+
+def hosts() -> list[Host]:
+    """The adapters that can be used here."""
+    return [TimmHost()]
+
+
+def find(model: Any) -> tuple[nn.Module, Host]:
+    """The Vision Transformer in a model (the model itself, or the only one inside it), and its host.
+
+    Raises:
+        UnsupportedModelError: None or several were found.
+    """
+    if not isinstance(model, nn.Module):
+        raise UnsupportedModelError(f"expected a torch.nn.Module, got {type(model).__name__}: {model!r:.60}")
+    found = [
+        (name, module, host) for host in hosts() for name, module in model.named_modules() if host.recognises(module)
+    ]
+    if len(found) == 1:
+        return found[0][1:]
+    if not found:
+        supported = "; ".join(host.supported for host in hosts())
+        raise UnsupportedModelError(f"no Vision Transformer found in {type(model).__name__}. Supported: {supported}.")
+    names = ", ".join(name for name, _, _ in found)
+    raise UnsupportedModelError(
+        f"{type(model).__name__} holds {len(found)} Vision Transformers ({names}): pass the one you mean"
+    )

@@ -1,0 +1,188 @@
+"""A timm model under reduction: a subclass made for its class, whose only state is a frozen Reduction.
+
+Class and settings pickle, deep-copy and replicate with the model; everything that a forward call needs travels through
+its own arguments, so threads, checkpointing, compile and export see no shared state.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import cache
+from typing import Any
+
+import torch.nn.functional as F
+from timm.models._features import feature_take_indices
+from timm.models.eva import Eva
+from torch import Tensor, nn
+
+from catis.core.block import BlockRecord, Recorder, run_blocks
+from catis.core.execute import unmerge, weighted_mean
+from catis.core.method import Reduction
+from catis.core.parts import BlockParts
+from catis.core.state import TokenState
+from catis.hosts.timm_parts import EvaBlockParts, VitBlockParts, pack_rope
+
+__all__ = ["ReducedTimm", "reduced_class", "run"]
+
+
+class ReducedTimm(nn.Module):
+    """Mixed in before a timm class; overrides just what touches the token sequence."""
+
+    catis_base: type[nn.Module]
+    catis_reduction: Reduction
+
+    def forward(self, x: Tensor, attn_mask: Tensor | None = None, is_causal: bool = False) -> Any:
+        """Classify images; the same signature and result as the plain model's."""
+        if self.catis_reduction.is_vanilla:
+            return super().forward(x, attn_mask=attn_mask, is_causal=is_causal)
+        _refuse_masks(attn_mask, is_causal)
+        return run(self, x)
+
+    def forward_features(self, x: Tensor, attn_mask: Tensor | None = None, is_causal: bool = False) -> Tensor:
+        """Features of the full grid: merged patches get their group's vector, evicted ones the survivors' mean."""
+        if self.catis_reduction.is_vanilla:
+            return super().forward_features(x, attn_mask=attn_mask, is_causal=is_causal)  # type: ignore[misc,no-any-return]
+        _refuse_masks(attn_mask, is_causal)
+        tokens, state = _tokens(self, x, track=True)
+        return self.norm(unmerge(tokens, state))  # type: ignore[no-any-return,operator]
+
+    def forward_intermediates(self, x: Tensor, indices: int | list[int] | None = None, **options: Any) -> Any:
+        """timm's `forward_intermediates`, with full-grid maps from the reduced blocks."""
+        if self.catis_reduction.is_vanilla:
+            return super().forward_intermediates(x, indices, **options)  # type: ignore[misc]
+        _refuse_masks(options.pop("attn_mask", None), options.pop("is_causal", False))
+        return _intermediates(self, x, indices, **options)
+
+    def __reduce_ex__(self, protocol: Any) -> tuple[Any, ...]:
+        """Pickle by the plain class, since this one is made at run time."""
+        return _rebuild, (self.catis_base,), self.__dict__.copy()
+
+
+@cache
+def reduced_class(base: type[nn.Module]) -> type[ReducedTimm]:
+    """The reduced subclass of a timm model class."""
+    return type(f"Reduced{base.__name__}", (ReducedTimm, base), {"catis_base": base, "__doc__": ReducedTimm.__doc__})
+
+
+def _rebuild(base: type[nn.Module]) -> nn.Module:
+    kind = reduced_class(base)
+    return kind.__new__(kind)
+
+
+def run(model: Any, images: Tensor, record: Recorder | None = None) -> Any:
+    """Forward pass of a reduced model, watched by `record` if given."""
+    unpooled = not model.global_pool and model.attn_pool is None
+    tokens, state = _tokens(model, images, track=unpooled or record is not None, record=record)
+    if unpooled:
+        return model.forward_head(model.norm(unmerge(tokens, state)))
+    return _head(model, model.norm(tokens), state)
+
+
+def _refuse_masks(attn_mask: Tensor | None, is_causal: bool) -> None:
+    if attn_mask is not None or is_causal:
+        raise ValueError(
+            "attn_mask and is_causal were given, but a mask over the full sequence has no meaning once tokens merge; "
+            "call catis.remove(model) first, or apply with r=0"
+        )
+
+
+def _tokens(
+    model: Any, images: Tensor, track: bool, record: Recorder | None = None, blocks: int | None = None
+) -> tuple[Tensor, TokenState]:
+    """Embed, then run the blocks (the first `blocks` of them) with reduction."""
+    x, positions = _embed(model, images)
+    prefix = model.num_prefix_tokens
+    state = TokenState.start(
+        prefix, x.shape[1] - prefix, x.shape[0], track=track, positions=positions, device=x.device
+    )
+    return run_blocks(
+        _parts(model)[:blocks],
+        x,
+        state,
+        model.catis_reduction,
+        has_cls=model.cls_token is not None,
+        checkpointing=model.grad_checkpointing,
+        record=record,
+    )
+
+
+def _embed(model: Any, images: Tensor) -> tuple[Tensor, Tensor | None]:
+    x = model.patch_embed(images)
+    if isinstance(model, Eva):
+        x, rope = model._pos_embed(x)
+        return model.norm_pre(x), pack_rope(rope, getattr(model, "rope_mixed", False))
+    return model.norm_pre(model.patch_drop(model._pos_embed(x))), None
+
+
+def _parts(model: Any) -> list[BlockParts]:
+    if not isinstance(model, Eva):
+        return [VitBlockParts(block) for block in model.blocks]
+    depth = len(model.blocks)
+    mixed = (depth, model.blocks[0].attn.num_heads) if getattr(model, "rope_mixed", False) else None
+    return [EvaBlockParts(block, layer, mixed) for layer, block in enumerate(model.blocks)]
+
+
+def _head(model: Any, x: Tensor, state: TokenState) -> Any:
+    """Pool and classify; average and attention pools weigh tokens by size."""
+    if state.size is None or not model.catis_reduction.method.weighs_pool or _reads_prefix_only(model):
+        return model.forward_head(x)
+    pooled = _pool_by_size(model, x, state.size)
+    return model.head(model.head_drop(model.fc_norm(pooled)))
+
+
+def _reads_prefix_only(model: Any) -> bool:
+    return model.attn_pool is None and model.global_pool in ("token", "max")
+
+
+def _pool_by_size(model: Any, x: Tensor, size: Tensor) -> Tensor:
+    prefix = model.num_prefix_tokens
+    with_prefix = isinstance(model, Eva) and model.attn_pool is not None or getattr(model, "pool_include_prefix", False)
+    if with_prefix:
+        size = F.pad(size, (prefix, 0), value=1.0)
+    else:
+        x = x[:, prefix:]
+    if model.attn_pool is not None:
+        return model.attn_pool(x, attn_mask=size.log()[:, None, None, :].to(x.dtype))  # type: ignore[no-any-return]
+    mean = weighted_mean(x, size)
+    return mean if model.global_pool == "avg" else 0.5 * (x.amax(dim=1) + mean)
+
+
+def _intermediates(
+    model: Any,
+    images: Tensor,
+    indices: int | list[int] | None,
+    return_prefix_tokens: bool = False,
+    norm: bool = False,
+    stop_early: bool = False,
+    output_fmt: str = "NCHW",
+    intermediates_only: bool = False,
+    output_dict: bool = False,
+) -> Any:
+    if output_fmt not in ("NCHW", "NLC"):
+        raise ValueError(f"output_fmt={output_fmt!r}: expected 'NCHW' or 'NLC'")
+    taken, last = feature_take_indices(len(model.blocks), indices)
+    grids: list[Tensor] = []
+    blocks = last + 1 if stop_early else None
+    tokens, state = _tokens(model, images, track=True, record=_collect(model, taken, norm, grids), blocks=blocks)
+    prefix = model.num_prefix_tokens
+    maps, prefixes = [grid[:, prefix:] for grid in grids], [grid[:, :prefix] for grid in grids]
+    if output_fmt == "NCHW":
+        height, width = model.patch_embed.dynamic_feat_size(images.shape[-2:])
+        maps = [grid.transpose(1, 2).unflatten(2, (height, width)).contiguous() for grid in maps]
+    with_prefix = return_prefix_tokens and prefix > 0
+    final = None if intermediates_only else model.norm(unmerge(tokens, state))
+    if output_dict:
+        named = {"image_intermediates": maps, "image_intermediates_prefix": prefixes, "image_features": final}
+        wanted = {"image_intermediates": True, "image_intermediates_prefix": with_prefix}
+        return {key: value for key, value in named.items() if wanted.get(key, final is not None)}
+    result = list(zip(maps, prefixes, strict=True)) if with_prefix else maps
+    return result if intermediates_only else (final, result)
+
+
+def _collect(model: Any, taken: list[int], norm: bool, grids: list[Tensor]) -> Callable[[BlockRecord], None]:
+    def record(block: BlockRecord) -> None:
+        if block.layer in taken:
+            full = unmerge(block.tokens, block.state)
+            grids.append(model.norm(full) if norm else full)
+
+    return record

@@ -1,0 +1,163 @@
+"""Blocks of timm models, taken apart between attention and MLP: `Block` (ViT, DeiT, DINOv2 ...) and `EvaBlock`."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+import torch.nn.functional as F
+from timm.layers.pos_embed_sincos import apply_rot_embed_cat
+from torch import Tensor
+
+from catis.core.parts import Projection
+
+__all__ = ["EvaBlockParts", "VitBlockParts", "pack_rope"]
+
+
+@dataclass(frozen=True)
+class VitBlockParts:
+    """A `timm.models.vision_transformer.Block` with a `timm.layers.Attention`."""
+
+    block: Any
+
+    def norm(self, x: Tensor) -> Tensor:
+        """LN1."""
+        return self.block.norm1(x)  # type: ignore[no-any-return]
+
+    def project(self, features: Tensor, positions: Tensor | None) -> Projection:
+        """The model's own qkv, q_norm and k_norm."""
+        attn = self.block.attn
+        query, key, value = _split_heads(attn.qkv(features), attn.num_heads)
+        query, key = attn.q_norm(query), attn.k_norm(key)
+        return Projection(query, key, value, key, attn.scale)
+
+    def mix(self, projection: Projection, bias: Tensor | None) -> Tensor:
+        """Fused or plain attention, as the module is set."""
+        return _mix(self.block.attn, projection, bias)
+
+    def output(self, heads: Tensor, features: Tensor) -> Tensor:
+        """Scale norm, gate and projection."""
+        return _output(self.block.attn, heads, features)
+
+    def add_attention(self, x: Tensor, update: Tensor) -> Tensor:
+        """Residual with LayerScale and DropPath."""
+        return x + self.block.drop_path1(self.block.ls1(update))  # type: ignore[no-any-return]
+
+    def add_mlp(self, x: Tensor) -> Tensor:
+        """Second half of the block."""
+        block = self.block
+        return x + block.drop_path2(block.ls2(block.mlp(block.norm2(x))))  # type: ignore[no-any-return]
+
+
+@dataclass(frozen=True)
+class EvaBlockParts:
+    """A `timm.models.eva.EvaBlock` (EVA-02, DINOv3, PE) with EvaAttention or AttentionRope.
+
+    Attributes:
+        block: The block.
+        layer: Its index, which picks its part of a depth-dependent (mixed) rope.
+        mixed: (depth, heads) of a mixed rope, None for one rope shared by all blocks.
+    """
+
+    block: Any
+    layer: int
+    mixed: tuple[int, int] | None
+
+    def norm(self, x: Tensor) -> Tensor:
+        """LN1."""
+        return self.block.norm1(x)  # type: ignore[no-any-return]
+
+    def project(self, features: Tensor, positions: Tensor | None) -> Projection:
+        """The model's own projections and norms; prefix tokens are not rotated."""
+        attn = self.block.attn
+        query, key, value = self._qkv(features)
+        query, content_key = attn.q_norm(query), attn.k_norm(key)
+        key = content_key
+        if positions is not None:
+            rope = self._rope(positions)
+            query, key = (_rotate(attn, tokens, rope).type_as(value) for tokens in (query, key))
+        groups = getattr(attn, "num_kv_groups", 1)
+        if groups > 1:
+            key, value = key.repeat_interleave(groups, dim=1), value.repeat_interleave(groups, dim=1)
+        return Projection(query, key, value, content_key, attn.scale)
+
+    def mix(self, projection: Projection, bias: Tensor | None) -> Tensor:
+        """Fused or plain attention, as the module is set."""
+        return _mix(self.block.attn, projection, bias)
+
+    def output(self, heads: Tensor, features: Tensor) -> Tensor:
+        """Scale norm, gate and projection."""
+        return _output(self.block.attn, heads, features)
+
+    def add_attention(self, x: Tensor, update: Tensor) -> Tensor:
+        """Residual with gamma_1 and DropPath."""
+        gamma = self.block.gamma_1
+        return x + self.block.drop_path1(update if gamma is None else gamma * update)  # type: ignore[no-any-return]
+
+    def add_mlp(self, x: Tensor) -> Tensor:
+        """Second half of the block, with gamma_2."""
+        block = self.block
+        update = block.mlp(block.norm2(x))
+        return x + block.drop_path2(update if block.gamma_2 is None else block.gamma_2 * update)  # type: ignore[no-any-return]
+
+    def _qkv(self, features: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+        attn = self.block.attn
+        if attn.qkv is None:
+            query, key, value = attn.q_proj(features), attn.k_proj(features), attn.v_proj(features)
+            return _heads(query, attn.head_dim), _heads(key, attn.head_dim), _heads(value, attn.head_dim)
+        if getattr(attn, "q_bias", None) is None:  # AttentionRope keeps its bias inside the linear layer
+            return _split_heads(attn.qkv(features), attn.num_heads)
+        bias = torch.cat((attn.q_bias, attn.k_bias, attn.v_bias))
+        if attn.qkv_bias_separate:
+            return _split_heads(attn.qkv(features) + bias, attn.num_heads)
+        return _split_heads(F.linear(features, attn.qkv.weight, bias), attn.num_heads)
+
+    def _rope(self, positions: Tensor) -> Tensor:
+        """Undo `pack_rope` for this block: (N_p, D), (B, 1, N_p, D), (H, N_p, D) or (B, H, N_p, D)."""
+        if self.mixed is None:
+            return positions if positions.ndim == 2 else positions.unsqueeze(1)
+        rope = positions.unflatten(-1, (*self.mixed, -1)).select(-3, self.layer)
+        return rope.transpose(-3, -2)
+
+
+def pack_rope(rope: Tensor | None, mixed: bool) -> Tensor | None:
+    """Rotary embedding as one row per patch token, (N_p, D) or (B, N_p, D), so that a plan can be applied to it."""
+    if rope is None:
+        return None
+    if mixed:  # (depth, H, N, D), or (depth, B, H, N, D) after patch dropout
+        return rope.movedim(-2, -4).flatten(-3) if rope.ndim == 4 else rope.permute(1, 3, 0, 2, 4).flatten(2)
+    return rope.squeeze(1) if rope.ndim == 4 else rope
+
+
+def _split_heads(qkv: Tensor, num_heads: int) -> tuple[Tensor, Tensor, Tensor]:
+    batch, tokens, _ = qkv.shape
+    query, key, value = qkv.reshape(batch, tokens, 3, num_heads, -1).permute(2, 0, 3, 1, 4).unbind(0)
+    return query, key, value
+
+
+def _heads(tokens: Tensor, head_dim: int) -> Tensor:
+    return tokens.unflatten(-1, (-1, head_dim)).transpose(1, 2)
+
+
+def _rotate(attn: Any, tokens: Tensor, rope: Tensor) -> Tensor:
+    prefix = attn.num_prefix_tokens
+    rotated = apply_rot_embed_cat(tokens[:, :, prefix:], rope, half=attn.rotate_half)
+    return torch.cat([tokens[:, :, :prefix], rotated], dim=2)
+
+
+def _mix(attn: Any, projection: Projection, bias: Tensor | None) -> Tensor:
+    query, key, value = projection.query, projection.key, projection.value
+    if attn.fused_attn:
+        drop = attn.attn_drop.p if attn.training else 0.0
+        return F.scaled_dot_product_attention(query, key, value, attn_mask=bias, dropout_p=drop)
+    logits = (query * attn.scale) @ key.transpose(-2, -1)
+    weights = (logits if bias is None else logits + bias).softmax(dim=-1)
+    return attn.attn_drop(weights) @ value  # type: ignore[no-any-return]
+
+
+def _output(attn: Any, heads: Tensor, features: Tensor) -> Tensor:
+    joined = attn.norm(heads.transpose(1, 2).flatten(2))
+    if attn.gate is not None:
+        joined = joined * attn.gate(features).sigmoid()
+    return attn.proj_drop(attn.proj(joined))  # type: ignore[no-any-return]

@@ -1,0 +1,110 @@
+"""CATIS: score tokens by unary signals, then protect, merge or evict them (SPEC 4)."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import ClassVar, Literal, get_args
+
+import torch
+from torch import Tensor
+
+from catis.core.method import Method
+from catis.core.plan import Plan
+from catis.core.signals import activation, euclidean, l2, momentum, zscore
+from catis.core.view import BlockView
+from catis.methods import triage
+
+__all__ = ["Catis"]
+
+Signal = Literal["fused", "cls", "nf", "l2", "euclidean"]
+Strategy = Literal["triage", "evict", "merge", "global"]
+_NORMS = {"fused": activation, "cls": activation, "nf": activation, "l2": l2, "euclidean": euclidean}
+
+
+@dataclass(frozen=True)
+class Catis(Method):
+    """Complementary activation triage with importance scoring.
+
+    The defaults of Theta are a rough hand choice, not a result (SPEC 4): the paper gives no numbers.
+
+    Attributes:
+        gamma: Momentum of the CLS attention over depth, >= 0.
+        w_cls: Weight of the CLS signal in the fusion, in [0, 1].
+        tau: Triage radius in standard deviations, >= 0: protect above tau, evict below -tau, merge between.
+        evict_ratio: Share of r that eviction may take, in [0, 1].
+        l_start: First block that uses the CLS signal; before it the score is s_nf alone.
+        signal: "fused", or one of "cls", "nf", "l2", "euclidean" alone.
+        strategy: "triage"; "evict" (the lowest r go), "merge" (the lowest r merge into their best match), "global"
+            (evict from E, then ToMe's matching over all that is left).
+
+    Example:
+        >>> import catis, timm
+        >>> model = catis.apply(timm.create_model("vit_tiny_patch16_224"), "catis", r=8, tau=0.8)
+    """
+
+    name: ClassVar[str] = "catis"
+    gamma: float = 0.5
+    w_cls: float = 0.5
+    tau: float = 1.0
+    evict_ratio: float = 0.5
+    l_start: int = 2
+    signal: Signal = "fused"
+    strategy: Strategy = "triage"
+
+    def __post_init__(self) -> None:
+        """Check Theta and the switches."""
+        _within("gamma", self.gamma, 0.0, math.inf)
+        _within("w_cls", self.w_cls, 0.0, 1.0)
+        _within("tau", self.tau, 0.0, math.inf)
+        _within("evict_ratio", self.evict_ratio, 0.0, 1.0)
+        if isinstance(self.l_start, bool) or not isinstance(self.l_start, int) or self.l_start < 0:
+            raise ValueError(f"l_start={self.l_start!r}: expected a block index >= 0")
+        for option, value, allowed in (("signal", self.signal, Signal), ("strategy", self.strategy, Strategy)):
+            if value not in get_args(allowed):
+                raise ValueError(f"{option}={value!r}: expected one of {list(get_args(allowed))}")
+
+    def plan(self, view: BlockView) -> Plan:
+        """Score, then triage."""
+        attention = self.observe(view)
+        notes: dict[str, Tensor] = {}
+        score = self._score(view, attention, notes)
+        decide = {"triage": triage.plan_triage, "evict": triage.plan_evict, "merge": triage.plan_merge}
+        if self.strategy == "global":
+            plan = triage.plan_global(score, view, self.tau, self._evictions(view.r))
+        else:
+            plan = decide[self.strategy](score, view, self.tau, self._evictions(view.r))
+        if view.explain:
+            notes |= {"score": score, "tau": score.new_full(score.shape[:1], self.tau)}
+        return Plan(plan.keep, plan.removed, plan.target, plan.blend, cls_attention=attention, notes=notes)
+
+    def observe(self, view: BlockView) -> Tensor | None:
+        """A_cls of this block where this or the next one needs it."""
+        if self.signal not in ("fused", "cls") or view.layer + 1 < self.l_start:
+            return None
+        return view.cls_attention()
+
+    def _evictions(self, r: int) -> int:
+        return math.floor(self.evict_ratio * r)
+
+    def _score(self, view: BlockView, attention: Tensor | None, notes: dict[str, Tensor]) -> Tensor:
+        """The fused functional of Eq. fusion, or the one signal asked for."""
+        use_cls = attention is not None and view.layer >= self.l_start
+        if use_cls and self.signal == "cls":
+            assert attention is not None
+            return zscore(momentum(attention, view.previous_cls, self.gamma)).nan_to_num(nan=0.0)
+        norm = zscore(_NORMS[self.signal](view.patch_features()))
+        if view.explain:
+            notes["s_nf"] = norm
+        if not use_cls:
+            return norm.nan_to_num(nan=0.0)
+        assert attention is not None
+        context = zscore(momentum(attention, view.previous_cls, self.gamma))
+        if view.explain:
+            notes["s_cls"] = context
+        return torch.lerp(norm, context.to(norm.dtype), self.w_cls).nan_to_num(nan=0.0)
+
+
+def _within(option: str, value: float, low: float, high: float) -> None:
+    if isinstance(value, bool) or not isinstance(value, (int, float)) or not low <= value <= high or math.isinf(value):
+        raise ValueError(f"{option}={value!r}: expected a number in [{low:g}, {high:g}]")

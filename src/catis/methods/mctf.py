@@ -1,0 +1,150 @@
+"""MCTF: multi-criteria (similarity, informativeness, size) bidirectional fusion (Lee et al., 2024)."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import ClassVar, Literal
+
+import torch
+from torch import Tensor
+
+from catis.core.matching import alternate, best_edges, cosine_sides, side_ids, token_ids
+from catis.core.method import Method, Reduction
+from catis.core.parts import BlockParts
+from catis.core.plan import Blend, Plan
+from catis.core.schedule import Schedule
+from catis.core.state import TokenState
+from catis.core.view import BlockView
+from catis.methods import mctf_reference
+
+__all__ = ["MCTF", "bidirectional_plan", "multi_criteria"]
+
+Pooling = Literal["attention", "size", "max", "mean"]
+_BLENDS: dict[Pooling, Blend] = {"attention": "weight", "size": "size", "max": "max", "mean": "mean"}
+
+
+@dataclass(frozen=True)
+class MCTF(Method):
+    """Multi-criteria token fusion. Needs the whole attention map, so each reducing block runs attention twice.
+
+    Attributes:
+        tau_sim: Temperature of similarity; 0 switches it off, as for the other two.
+        tau_info: Temperature of informativeness (attention received).
+        tau_size: Temperature of size.
+        bidirectional: Match A to B with half of r, then B to the surviving A with the other half.
+        pooling: Weights of a group: "attention" (received, times size), "size", "max" (elementwise), "mean".
+        reference: As the authors' code: reduction before attention, blocks 1 .. L-1, never below 10 tokens.
+        one_step_ahead: With `reference`: 1 reuses the aggregated map on the merged tokens, 2 recomputes attention,
+            0 reduces at the end of the block.
+        layers: With `reference`, the blocks that reduce; None is 1 .. L-1.
+
+    Example:
+        >>> import catis, timm
+        >>> model = catis.apply(timm.create_model("vit_tiny_patch16_224"), "mctf", r=8)
+    """
+
+    name: ClassVar[str] = "mctf"
+    uses_attention_map: ClassVar[bool] = True
+    tau_sim: float = 1.0
+    tau_info: float = 20.0
+    tau_size: float = 40.0
+    bidirectional: bool = True
+    pooling: Pooling = "attention"
+    reference: bool = False
+    one_step_ahead: int = 1
+    layers: tuple[int, ...] | None = None
+
+    def __post_init__(self) -> None:
+        """Check the options."""
+        for option in ("tau_sim", "tau_info", "tau_size"):
+            if not 0.0 <= getattr(self, option) < float("inf"):
+                raise ValueError(f"{option}={getattr(self, option)!r}: expected a number >= 0 (0 switches it off)")
+        if self.pooling not in _BLENDS:
+            raise ValueError(f"pooling={self.pooling!r}: expected one of {list(_BLENDS)}")
+        if self.one_step_ahead not in (0, 1, 2):
+            raise ValueError(f"one_step_ahead={self.one_step_ahead!r}: expected 0, 1 or 2")
+        if not self.reference and (self.layers is not None or self.one_step_ahead != 1):
+            raise ValueError("layers and one_step_ahead belong to the authors' form: set reference=True")
+
+    def amount(self, schedule: Schedule, layer: int, num_patches: int, num_prefix: int) -> int:
+        """Budget contract; in reference mode the authors' rule."""
+        if not self.reference:
+            return schedule.amount(layer, num_patches)
+        if layer not in (self.layers if self.layers is not None else range(1, schedule.depth)):
+            return 0
+        return mctf_reference.amount(schedule, layer, num_patches + num_prefix)
+
+    def check(self, num_prefix: int, depth: int) -> None:
+        """The authors' form protects a CLS token only."""
+        if self.reference and num_prefix > 1:
+            raise ValueError(
+                f"mctf in reference mode protects one prefix token, but this model has {num_prefix}: the authors' code "
+                "would merge the others; leave reference=False"
+            )
+
+    def plan(self, view: BlockView) -> Plan:
+        """Score pairs on the residual stream, match both ways, pool by attention received times size."""
+        received = view.attention_map().mean((1, 2))[:, view.num_prefix :]
+        tokens = view.residual[:, view.num_prefix :]
+        return self.fuse(tokens, received, view.size, view.num_prefix, view.r, view.explain)
+
+    def fuse(
+        self, tokens: Tensor, received: Tensor, size: Tensor | None, num_prefix: int, r: int, explain: bool = False
+    ) -> Plan:
+        """Plan from (B, N_p, C) tokens, (B, N_p) attention received and sizes."""
+        scores = multi_criteria(tokens, received, size, num_prefix, (self.tau_sim, self.tau_info, self.tau_size))
+        r1 = r // 2 if self.bidirectional else r
+        keep, removed, target = bidirectional_plan(scores, r1, r - r1, num_prefix)
+        weight = received if size is None else received * size
+        notes = {"received": received} if explain else {}
+        return Plan(keep, removed, target, _BLENDS[self.pooling], weight, notes=notes)
+
+    def run_block(
+        self, parts: BlockParts, x: Tensor, state: TokenState, layer: int, settings: Reduction
+    ) -> tuple[Tensor, TokenState, Plan | None] | None:
+        """The authors' block, in reference mode."""
+        if not self.reference:
+            return None
+        return mctf_reference.run_block(self.fuse, self.one_step_ahead, parts, x, state, layer, settings)
+
+
+def multi_criteria(
+    tokens: Tensor, received: Tensor, size: Tensor | None, num_prefix: int, taus: tuple[float, float, float]
+) -> Tensor:
+    """(B, |A|, |B|) W_sim * W_info * W_size: high for alike, uninformative, small pairs (BASELINES 1.4).
+
+    The authors divide 1/a and 1/s by their maximum; that scales all pairs of an image alike, so it is left out.
+    """
+    tau_sim, tau_info, tau_size = taus
+    scores = (cosine_sides(tokens, num_prefix) + 1) / 2
+    scores = scores.pow(1 / tau_sim) if tau_sim else torch.ones_like(scores)
+    side_a, side_b = alternate(num_prefix)
+    for tau, amount in ((tau_info, received), (tau_size, size)):
+        if tau and amount is not None:
+            inverse = amount.to(scores.dtype).clamp_min(torch.finfo(scores.dtype).tiny).pow(-1 / tau)
+            scores = scores * inverse[:, side_a, None] * inverse[:, None, side_b]
+    return scores
+
+
+def bidirectional_plan(scores: Tensor, r1: int, r2: int, num_prefix: int) -> tuple[Tensor, Tensor, Tensor]:
+    """A gives its r1 best edges to B, then B its r2 best to the surviving A; the same scores serve both.
+
+    Returns:
+        keep, removed, target of a Plan; output order is [surviving A ascending, surviving B best score first], and
+        plain [surviving A, B] when r2 is 0. A token merged into a B token that then merges too follows it.
+    """
+    batch, num_a, num_b = scores.shape
+    side_a, side_b = alternate(num_prefix)
+    first = best_edges(scores, r1)
+    stay_a = first.survivor.sort(-1).values
+    all_b = torch.arange(num_b, device=scores.device).expand(batch, -1)
+    if not r2:
+        keep = torch.cat([token_ids(stay_a, side_a), side_ids(side_b, num_a + num_b, stay_a)], 1)
+        return keep, token_ids(first.source, side_a), first.destination + stay_a.shape[1]
+    back = scores.gather(1, stay_a[..., None].expand(-1, -1, num_b)).transpose(1, 2)
+    second = best_edges(back, r2)
+    new_b = all_b[:, : num_b - r2] + stay_a.shape[1]
+    slot_b = torch.empty_like(all_b).scatter(1, second.survivor, new_b).scatter(1, second.source, second.destination)
+    keep = torch.cat([token_ids(stay_a, side_a), token_ids(second.survivor, side_b)], 1)
+    removed = torch.cat([token_ids(first.source, side_a), token_ids(second.source, side_b)], 1)
+    return keep, removed, torch.cat([slot_b.gather(1, first.destination), second.destination], 1)

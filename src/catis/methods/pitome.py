@@ -1,0 +1,116 @@
+"""PiToMe: protect tokens of low energy, merge those with many look-alikes (Tran et al., 2024)."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import ClassVar, Literal
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor
+
+from catis.core.execute import take_rows
+from catis.core.matching import best_edges
+from catis.core.method import Method
+from catis.core.plan import Plan
+from catis.core.schedule import Schedule
+from catis.core.view import BlockView
+from catis.methods.tome import check_ratio, ratio_amount
+
+__all__ = ["PiToMe", "energy"]
+
+
+@dataclass(frozen=True)
+class PiToMe(Method):
+    """Energy-ordered merging.
+
+    Tokens are ordered by energy, the mean of ELU(cosine - margin) over all patch tokens, where
+    margin = `margin` * (1 - l / L). Two variants split that order: "bsm" alternates all tokens and keeps the r best
+    edges; "pure" alternates the first 2r only and merges every one of its r sources.
+
+    Attributes:
+        margin: Margin of block 0.
+        order: Which variant comes first: "deit" (bsm, then pure) or "mae" (pure, then bsm).
+        reference: As the authors' code: no proportional attention, no size-weighted pool; needs `ratio`.
+        ratio: With `reference`, keep this share of the patch tokens in every block.
+
+    Example:
+        >>> [PiToMe().variant(layer, depth=4) for layer in range(4)]
+        ['bsm', 'bsm', 'pure', 'pure']
+    """
+
+    name: ClassVar[str] = "pitome"
+    margin: float = 0.75
+    order: Literal["deit", "mae"] = "deit"
+    reference: bool = False
+    ratio: float | None = None
+
+    def __post_init__(self) -> None:
+        """Check the options."""
+        check_ratio(self.ratio, self.reference)
+        if self.order not in ("deit", "mae"):
+            raise ValueError(f"order={self.order!r}: expected 'deit' or 'mae'")
+        if not math.isfinite(self.margin):
+            raise ValueError(f"margin={self.margin!r}: expected a finite number")
+
+    @property
+    def own_amounts(self) -> bool:
+        """Whether a ratio decides the amounts."""
+        return self.ratio is not None
+
+    @property
+    def proportional(self) -> bool:
+        """The authors' patches call attention without sizes."""
+        return not self.reference
+
+    @property
+    def weighs_pool(self) -> bool:
+        """The authors' timm patch does not weigh average pools."""
+        return not self.reference
+
+    def amount(self, schedule: Schedule, layer: int, num_patches: int, num_prefix: int) -> int:
+        """Budget contract, or the ratio rule (on patch tokens) in reference mode."""
+        if self.ratio is None:
+            return schedule.amount(layer, num_patches)
+        return ratio_amount(self.ratio, num_patches, num_patches, num_prefix)
+
+    def variant(self, layer: int, depth: int) -> Literal["bsm", "pure"]:
+        """Which split this block uses."""
+        first_half = layer < math.ceil(depth / 2)
+        return "bsm" if first_half == (self.order == "deit") else "pure"
+
+    def plan(self, view: BlockView) -> Plan:
+        """Order by energy, split, match on keys, merge by size-weighted mean."""
+        unit = F.normalize(view.metric(), dim=-1)
+        scores = energy(unit, self.margin - self.margin * view.layer / view.depth)
+        order = scores.argsort(dim=-1, descending=True, stable=True)
+        split = plan_bsm if self.variant(view.layer, view.depth) == "bsm" else plan_pure
+        return split(unit, order, view.r, {"energy": scores} if view.explain else {})
+
+
+def energy(unit: Tensor, margin: float) -> Tensor:
+    """(B, N_p) mean over tokens of ELU(cosine - margin): high where a token has many look-alikes.
+
+    Args:
+        unit: (B, N_p, d) keys of unit length.
+        margin: Similarity below which a pair counts against.
+    """
+    similarity = torch.baddbmm(unit.new_full((), -margin), unit, unit.transpose(1, 2))
+    return F.elu(similarity, inplace=True).mean(-1)
+
+
+def plan_bsm(unit: Tensor, order: Tensor, r: int, notes: dict[str, Tensor]) -> Plan:
+    """ToMe's selection on the energy order; output [surviving A by descending similarity, B]."""
+    side_a, side_b = order[:, ::2], order[:, 1::2]
+    matching = best_edges(take_rows(unit, side_a) @ take_rows(unit, side_b).transpose(1, 2), r)
+    survivor = side_a.gather(1, matching.survivor)
+    removed = side_a.gather(1, matching.source)
+    return Plan(torch.cat([survivor, side_b], 1), removed, matching.destination + survivor.shape[1], notes=notes)
+
+
+def plan_pure(unit: Tensor, order: Tensor, r: int, notes: dict[str, Tensor]) -> Plan:
+    """The 2r tokens of highest energy merge pairwise; the rest is protected; output [protected, B]."""
+    side_a, side_b, protected = order[:, : 2 * r : 2], order[:, 1 : 2 * r : 2], order[:, 2 * r :]
+    partner = (take_rows(unit, side_a) @ take_rows(unit, side_b).transpose(1, 2)).argmax(-1)
+    return Plan(torch.cat([protected, side_b], 1), side_a, partner + protected.shape[1], notes=notes)
