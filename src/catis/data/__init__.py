@@ -1,0 +1,1 @@
+"""Images: corruptions, folders, readers."""
