@@ -3,7 +3,8 @@
 from catis.api import applied, apply, remove
 from catis.errors import UnsupportedModelError
 from catis.registry import list_methods
+from catis.trace import trace
 
 __version__ = "0.1.0.dev0"
 
-__all__ = ["UnsupportedModelError", "applied", "apply", "list_methods", "remove"]
+__all__ = ["UnsupportedModelError", "applied", "apply", "list_methods", "remove", "trace"]

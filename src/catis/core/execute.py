@@ -148,7 +148,7 @@ def _merge(plan: Plan, x: Tensor, state: TokenState, size: Tensor | None, member
     if plan.blend == "max":
         return _merge_max(plan, kept, gone, prefix)
     # A group's mean is its destination plus each member's share of the way to it, so only destinations change.
-    share = _shares(plan, state.size, size, members).to(accumulator).unsqueeze(-1)
+    share = _shares(plan, state.size, size, members, accumulator).unsqueeze(-1)
     spread = F.pad(members.to(accumulator), (0, 0, prefix, 0)) if prefix else members.to(accumulator)
     merged = torch.baddbmm(kept.to(accumulator), spread, (gone - destination) * share)
     if plan.blend in ("mlerp", "mlerp_dst"):
@@ -162,7 +162,9 @@ def _with_prefix(keep: Tensor, prefix: int) -> Tensor:
     return torch.cat([torch.arange(prefix, device=keep.device).expand(keep.shape[0], -1), keep + prefix], 1)
 
 
-def _shares(plan: Plan, size: Tensor | None, next_size: Tensor | None, members: Tensor) -> Tensor:
+def _shares(
+    plan: Plan, size: Tensor | None, next_size: Tensor | None, members: Tensor, dtype: torch.dtype
+) -> Tensor:
     """(B, R) weight of each removed token over the total weight of its group."""
     assert plan.target is not None
     if plan.blend == "weight":
@@ -173,7 +175,7 @@ def _shares(plan: Plan, size: Tensor | None, next_size: Tensor | None, members: 
         weight, total = size.gather(1, plan.removed), next_size
     else:
         weight, total = members.new_ones(()), members.sum(-1) + 1
-    return weight / total.gather(1, plan.target.clamp_min(0))
+    return weight.to(dtype) / total.gather(1, plan.target.clamp_min(0)).to(dtype)
 
 
 def _rescale(plan: Plan, merged: Tensor, kept: Tensor, gone: Tensor, members: Tensor, prefix: int) -> Tensor:

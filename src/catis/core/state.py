@@ -54,4 +54,5 @@ class TokenState:
         """log(size) as an additive (B, 1, 1, N) attention mask: proportional attention (BASELINES 1.1)."""
         if self.size is None:
             return None
-        return F.pad(self.size.log(), (self.num_prefix, 0))[:, None, None, :].to(dtype)
+        wide = self.size.to(torch.promote_types(dtype, torch.float32))
+        return F.pad(wide.log(), (self.num_prefix, 0))[:, None, None, :].to(dtype)

@@ -75,7 +75,7 @@ class Catis(Method):
         else:
             plan = decide[self.strategy](score, view, self.tau, self._evictions(view.r))
         if view.explain:
-            notes |= {"score": score, "tau": score.new_full(score.shape[:1], self.tau)}
+            notes |= {"score": score, "threshold": score.new_full(score.shape[:1], self.tau)}
         return Plan(plan.keep, plan.removed, plan.target, plan.blend, cls_attention=attention, notes=notes)
 
     def observe(self, view: BlockView) -> Tensor | None:

@@ -96,7 +96,7 @@ class MCTF(Method):
         r1 = r // 2 if self.bidirectional else r
         keep, removed, target = bidirectional_plan(scores, r1, r - r1, num_prefix)
         weight = received if size is None else received * size
-        notes = {"received": received} if explain else {}
+        notes = {"score": received, "threshold": _weakest(scores, r)} if explain else {}
         return Plan(keep, removed, target, _BLENDS[self.pooling], weight, notes=notes)
 
     def run_block(
@@ -126,17 +126,23 @@ def multi_criteria(
     return scores
 
 
+def _weakest(scores: Tensor, r: int) -> Tensor:
+    """(B,) a stand-in for the cut: the r-th best W over both sides' best edges."""
+    both = torch.cat([scores.amax(2), scores.amax(1)], 1)
+    return both.sort(-1, descending=True).values[:, r - 1]
+
+
 def bidirectional_plan(scores: Tensor, r1: int, r2: int, num_prefix: int) -> tuple[Tensor, Tensor, Tensor]:
     """A gives its r1 best edges to B, then B its r2 best to the surviving A; the same scores serve both.
 
     Returns:
-        keep, removed, target of a Plan; output order is [surviving A ascending, surviving B best score first], and
-        plain [surviving A, B] when r2 is 0. A token merged into a B token that then merges too follows it.
+        keep, removed, target of a Plan; output order is [surviving A as in ToMe, surviving B best score first],
+        and plain [surviving A, B] when r2 is 0. A token merged into a B token that then merges too follows it.
     """
     batch, num_a, num_b = scores.shape
     side_a, side_b = alternate(num_prefix)
     first = best_edges(scores, r1)
-    stay_a = first.survivor.sort(-1).values
+    stay_a = first.survivor.sort(-1).values if num_prefix else first.survivor  # ToMe's order
     all_b = torch.arange(num_b, device=scores.device).expand(batch, -1)
     if not r2:
         keep = torch.cat([token_ids(stay_a, side_a), side_ids(side_b, num_a + num_b, stay_a)], 1)

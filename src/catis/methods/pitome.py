@@ -86,7 +86,8 @@ class PiToMe(Method):
         scores = energy(unit, self.margin - self.margin * view.layer / view.depth)
         order = scores.argsort(dim=-1, descending=True, stable=True)
         split = plan_bsm if self.variant(view.layer, view.depth) == "bsm" else plan_pure
-        return split(unit, order, view.r, {"energy": scores} if view.explain else {})
+        notes = {"score": scores, "threshold": scores.gather(1, order[:, 2 * view.r - 1 : 2 * view.r])[:, 0]}
+        return split(unit, order, view.r, notes if view.explain else {})
 
 
 def energy(unit: Tensor, margin: float) -> Tensor:

@@ -77,8 +77,14 @@ def plan_from_matching(view: BlockView, matching: Matching, blend: Blend | None)
     survivor = matching.survivor.sort(-1).values if view.num_prefix else matching.survivor
     keep = torch.cat([token_ids(survivor, side_a), side_ids(side_b, view.num_patches, survivor)], 1)
     target = None if blend is None else matching.destination + survivor.shape[1]
-    notes = {"similarity": spread_side(matching.best, side_a, view.num_patches)} if view.explain else {}
+    notes = _notes(matching, side_a, view.num_patches) if view.explain else {}
     return Plan(keep, token_ids(matching.source, side_a), target, blend or "size", notes=notes)
+
+
+def _notes(matching: Matching, side_a: slice, num_patches: int) -> dict[str, Tensor]:
+    """Best similarity of every A token, and that of the weakest edge taken."""
+    weakest = matching.best.gather(1, matching.source).amin(-1)
+    return {"score": spread_side(matching.best, side_a, num_patches), "threshold": weakest}
 
 
 def spread_side(values: Tensor, side: slice, num_patches: int) -> Tensor:
