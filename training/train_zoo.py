@@ -19,6 +19,7 @@ import numpy as np
 import torch
 from checkpoint import load_state, save_state
 from grow import fresh_, grow_
+from muon import BatchedMuon
 from numpy.typing import NDArray
 from safetensors.torch import load_file
 from timm.models.vision_transformer import VisionTransformer
@@ -115,7 +116,7 @@ def optimisers(model: torch.nn.Module, decay: float) -> list[torch.optim.Optimiz
     inner = [p for n, p in model.named_parameters() if ".blocks." in n and p.ndim == 2]
     chosen = {id(p) for p in inner}
     outer = [p for p in model.parameters() if id(p) not in chosen]
-    muon = torch.optim.Muon(inner, weight_decay=decay, adjust_lr_fn="match_rms_adamw")
+    muon = BatchedMuon(inner, weight_decay=decay)
     return [muon, torch.optim.AdamW(outer, weight_decay=0.0, betas=(0.9, 0.98), fused=True)]
 
 
