@@ -8,6 +8,8 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
+from catis.core.order import order_by
+
 __all__ = ["Matching", "alternate", "best_edges", "cosine_sides"]
 
 
@@ -48,8 +50,8 @@ def cosine_sides(metric: Tensor, num_prefix: int) -> Tensor:
 def best_edges(scores: Tensor, r: int) -> Matching:
     """Keep each A token's best edge, then the r best of these. Ties go to the earlier token, on every device."""
     best, partner = scores.max(-1)
-    order = best.argsort(dim=-1, descending=True, stable=True)
-    source, survivor = order[:, :r], order[:, r:]
+    ranked = order_by(best, descending=True)
+    source, survivor = ranked[:, :r], ranked[:, r:]
     return Matching(source, survivor, partner.gather(1, source), best)
 
 

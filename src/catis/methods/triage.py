@@ -11,6 +11,7 @@ import torch.nn.functional as F
 from torch import Tensor
 
 from catis.core.execute import take_rows
+from catis.core.order import order_by
 from catis.core.plan import EVICTED, Plan
 from catis.core.view import BlockView
 
@@ -41,14 +42,14 @@ def plan_global(score: Tensor, view: BlockView, tau: float, evictions: int) -> P
 
 def plan_evict(score: Tensor, view: BlockView, tau: float, evictions: int) -> Plan:
     """Evict the r lowest (ablation: no protection, no merging)."""
-    order = score.argsort(dim=-1, stable=True)
-    return Plan(order[:, view.r :].sort(-1).values, order[:, : view.r])
+    ranked = order_by(score)
+    return Plan(ranked[:, view.r :].sort(-1).values, ranked[:, : view.r])
 
 
 def plan_merge(score: Tensor, view: BlockView, tau: float, evictions: int) -> Plan:
     """Merge the r lowest into their most similar survivor (ablation: no protection, no eviction)."""
-    order = score.argsort(dim=-1, stable=True)
-    removed, keep = order[:, : view.r], order[:, view.r :].sort(-1).values
+    ranked = order_by(score)
+    removed, keep = ranked[:, : view.r], ranked[:, view.r :].sort(-1).values
     unit = F.normalize(view.metric(), dim=-1)
     target = (take_rows(unit, removed) @ take_rows(unit, keep).transpose(1, 2)).argmax(-1)
     return Plan(keep, removed, target)
@@ -56,9 +57,9 @@ def plan_merge(score: Tensor, view: BlockView, tau: float, evictions: int) -> Pl
 
 def rank(score: Tensor) -> Tensor:
     """(B, N) place of each entry in ascending order, ties by index."""
-    order = score.argsort(dim=-1, stable=True)
-    places = torch.arange(score.shape[1], device=score.device).expand_as(order)
-    return torch.empty_like(order).scatter_(1, order, places)
+    ranked = order_by(score)
+    places = torch.arange(score.shape[1], device=score.device).expand_as(ranked)
+    return torch.empty_like(ranked).scatter_(1, ranked, places)
 
 
 def _merge_and_evict(score: Tensor, view: BlockView, pool: Tensor, wanted: Tensor) -> Plan:
@@ -72,7 +73,7 @@ def _merge_and_evict(score: Tensor, view: BlockView, pool: Tensor, wanted: Tenso
     turn = torch.arange(view.r, device=score.device) - merged.sum(-1, keepdim=True)
     removed = torch.where(merged, source, lowest.gather(1, turn.clamp_min(0)))
     gone = torch.zeros_like(pool).scatter_(1, removed, True)
-    keep = gone.argsort(dim=-1, stable=True)[:, : score.shape[1] - view.r]  # survivors, in token order
+    keep = order_by(gone)[:, : score.shape[1] - view.r]  # survivors, in token order
     slot = (~gone).cumsum(-1) - 1
     return Plan(keep, removed, torch.where(merged, slot.gather(1, destination), EVICTED))
 
@@ -84,14 +85,14 @@ def _pool_edges(metric: Tensor, pool: Tensor, wanted: Tensor, r: int) -> tuple[T
         (B, r) source tokens, (B, r) their destinations, and (B, r) which of these edges are real and wanted.
     """
     size = pool.sum(-1, keepdim=True)
-    order = (~pool).argsort(dim=-1, stable=True)  # the pool first, in token order
-    side_a, side_b = order[:, ::2], order[:, 1::2]
-    place = torch.arange(order.shape[1], device=order.device)
+    pooled = order_by(~pool)  # the pool first, in token order
+    side_a, side_b = pooled[:, ::2], pooled[:, 1::2]
+    place = torch.arange(pooled.shape[1], device=pooled.device)
     unit = F.normalize(metric, dim=-1)
     similarity = take_rows(unit, side_a) @ take_rows(unit, side_b).transpose(1, 2)
     similarity = similarity.masked_fill((place[1::2] >= size)[:, None, :], float("-inf"))
     best, partner = similarity.max(-1)
-    top = best.masked_fill(place[::2] >= size, float("-inf")).argsort(dim=-1, descending=True, stable=True)[:, :r]
+    top = order_by(best.masked_fill(place[::2] >= size, float("-inf")), descending=True)[:, :r]
     available = (size + 1) // 2 * (size > 1)
     merged = place[:r] < torch.minimum(wanted, available)
     return side_a.gather(1, top), side_b.gather(1, partner.gather(1, top)), merged
@@ -102,4 +103,4 @@ def _lowest(score: Tensor, tokens: Tensor, taken: Tensor, r: int) -> Tensor:
     num_patches = score.shape[1]
     blocked = torch.where(taken, tokens, num_patches)  # one spare column takes the writes that are not meant
     spare = F.pad(score, (0, 1)).scatter_(1, blocked, float("inf"))[:, :num_patches]
-    return spare.argsort(dim=-1, stable=True)[:, :r]
+    return order_by(spare)[:, :r]
