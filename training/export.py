@@ -1,6 +1,6 @@
 """Ship a finished model: float16 safetensors and its card, measured with the very bytes that ship.
 
-    python training/export.py tiny-12 --n 2400 --recipe "grown from tiny-6; 700 steps of 64 images"
+python training/export.py tiny-12 --n 2400 --recipe "grown from tiny-6; 700 steps of 64 images"
 """
 
 from __future__ import annotations

@@ -30,7 +30,7 @@ def sheet(tiles: list[Image.Image], columns: int, name: str) -> None:
     out = Image.new("RGB", (columns * (TILE + 4), rows * (TILE + CAPTION)), "white")
     for i, one in enumerate(tiles):
         out.paste(one, (i % columns * (TILE + 4), i // columns * (TILE + CAPTION)))
-    out.save(OUT / name, optimize=True)
+    out.quantize(256).save(OUT / name, optimize=True)
 
 
 def main() -> None:
