@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 import numpy as np
-from train_zoo import read_images
+from feed import read_images
 
 from catis.zoo import weak
 from catis.zoo.objects import CLASSES
