@@ -1,0 +1,135 @@
+"""Measures r_crit of a model and a method on images, by bisection: with labels, or without any."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor, nn
+
+from catis.api import applied
+from catis.core.block import BlockRecord
+from catis.core.method import Method
+from catis.data.images import ImageArrays, ImageFolder, ImageSource, Preprocessing, batches
+from catis.diagnostics.critical import DROP, CriticalR, find_critical_r
+from catis.hosts import dispatch
+from catis.probe import classes
+
+__all__ = ["batch_images", "evaluating", "image_source", "measure_critical_r", "predict_classes"]
+
+
+def measure_critical_r(
+    model: nn.Module,
+    data: str | Path | Sequence[Any],
+    method: str | Method = "catis",
+    *,
+    labels: Sequence[int] | None = None,
+    drop: float = DROP,
+    r_max: int | None = None,
+    batch_size: int = 16,
+    limit: int | None = None,
+    workers: int = 1,
+    preprocessing: Preprocessing | None = None,
+    **options: Any,
+) -> CriticalR:
+    """Smallest r that loses more than 5 points: of accuracy with labels, of agreement with vanilla without.
+
+    Args:
+        model: A supported classifier.
+        data: A folder of images, or a sequence of uint8 arrays.
+        method: Method to measure.
+        labels: Class of each image, in the order of the data; None measures agreement.
+        drop: Points that may be lost, as a share.
+        r_max: Largest r to try; by default half of the patch tokens, the most that one block can remove.
+        batch_size: Images per batch.
+        limit: Use only this many images of a folder.
+        workers: Threads that read images.
+        preprocessing: How to prepare images.
+        options: Options of the method.
+
+    Example:
+        >>> import numpy as np, timm
+        >>> model = timm.create_model("vit_tiny_patch16_224", depth=3, img_size=64, num_classes=10)
+        >>> images = list(np.random.default_rng(0).integers(0, 256, (8, 64, 64, 3), dtype=np.uint8))
+        >>> measure_critical_r(model, images, "tome").scores[0]
+        1.0
+    """
+    prepared = preprocessing or Preprocessing.for_model(model)
+    source = image_source(data, prepared, limit)
+
+    def run() -> NDArray[np.int64]:
+        return predict_classes(model, source, prepared, batch_size, workers)
+
+    with evaluating(model), applied(model, "tome", r=0):
+        vanilla = run()
+    truth = vanilla if labels is None else np.asarray(labels)
+    if truth.shape != vanilla.shape:
+        raise ValueError(f"{len(truth)} labels for {len(vanilla)} images that could be read: expected one each")
+
+    def score(r: int) -> float:
+        with applied(model, method, r=r, **options):
+            return float((run() == truth).mean())
+
+    largest = r_max or _patches(model, prepared) // 2
+    return find_critical_r(score, largest, float((vanilla == truth).mean()), drop)
+
+
+def predict_classes(
+    model: nn.Module, source: ImageSource, preprocessing: Preprocessing, batch_size: int, workers: int = 1
+) -> NDArray[np.int64]:
+    """Predicted class of every image that can be read."""
+    target, _ = dispatch.find(model)
+    found = []
+    with evaluating(model), torch.inference_mode():
+        for batch in batches(source, batch_size, workers):
+            if batch.pixels:
+                predicted = classes(target, target(batch_images(batch.pixels, preprocessing, model)))
+                if predicted is None:
+                    raise ValueError(f"{type(model).__name__} is no classifier: r_crit needs predicted classes")
+                found.append(predicted.cpu().numpy())
+    return np.concatenate(found) if found else np.zeros(0, dtype=np.int64)
+
+
+def _patches(model: nn.Module, preprocessing: Preprocessing) -> int:
+    """Patch tokens of one image, seen by running one."""
+    target, host = dispatch.find(model)
+    seen: list[int] = []
+    blank = [np.zeros((*preprocessing.size, 3), np.uint8)]
+
+    def record(block: BlockRecord) -> None:
+        seen.append(block.tokens.shape[1] - block.state.num_prefix)
+
+    with evaluating(model), torch.inference_mode(), applied(model, "tome", r=0):
+        host.watch(target, batch_images(blank, preprocessing, model), record)
+    return seen[0]
+
+
+def image_source(data: str | Path | Sequence[Any], preprocessing: Preprocessing, limit: int | None) -> ImageSource:
+    """A folder's images, or the arrays given."""
+    if isinstance(data, (str, Path)):
+        return ImageFolder(data, preprocessing, limit)
+    if len(data) == 0:
+        raise ValueError("no images were given: expected a folder or a sequence of uint8 (H, W, 3) arrays")
+    return ImageArrays(data if limit is None else [data[i * len(data) // limit] for i in range(min(limit, len(data)))])
+
+
+def batch_images(pixels: Sequence[NDArray[np.uint8]], preprocessing: Preprocessing, model: nn.Module) -> Tensor:
+    """Prepared images on the model's device and in its dtype."""
+    weight = next(model.parameters())
+    return preprocessing.normalise(pixels, weight.device).to(weight.dtype)
+
+
+@contextmanager
+def evaluating(model: nn.Module) -> Iterator[None]:
+    """Eval mode for the length of a with-block."""
+    before = model.training
+    model.eval()
+    try:
+        yield
+    finally:
+        model.train(before)

@@ -1,0 +1,58 @@
+"""When a reduced Vision Transformer will collapse, and of what: each diagnostic a pure function, with an accumulator."""
+
+from catis.diagnostics.amplifier import Channel, closed_form, recurrence
+from catis.diagnostics.amplifier_fit import AmplifierFit, DualFit, fit_amplifier, fit_dual
+from catis.diagnostics.consistency import (
+    RankingConsistency,
+    frobenius_distance,
+    key_cosine,
+    pairwise_consistency,
+    unary_consistency,
+    unary_signals,
+)
+from catis.diagnostics.correlation import OffDiagonal, chance_level, off_diagonal
+from catis.diagnostics.critical import CriticalR, DepthFit, find_critical_r, fit_depth
+from catis.diagnostics.distortion import Distortion, cosine_distance
+from catis.diagnostics.estimates import Estimate, LayerMeans, band_layers, bands
+from catis.diagnostics.pareto import ConvexityTest, check_convexity
+from catis.diagnostics.perturbation import energy_scaling, measure_assumptions, perturbation_energy
+from catis.diagnostics.ranks import average_ranks, spearman
+from catis.diagnostics.verdict import Verdict, judge
+
+__all__ = [
+    "AmplifierFit",
+    "Channel",
+    "ConvexityTest",
+    "CriticalR",
+    "DepthFit",
+    "Distortion",
+    "DualFit",
+    "Estimate",
+    "LayerMeans",
+    "OffDiagonal",
+    "RankingConsistency",
+    "Verdict",
+    "average_ranks",
+    "band_layers",
+    "bands",
+    "chance_level",
+    "check_convexity",
+    "closed_form",
+    "cosine_distance",
+    "energy_scaling",
+    "find_critical_r",
+    "fit_amplifier",
+    "fit_depth",
+    "fit_dual",
+    "frobenius_distance",
+    "judge",
+    "key_cosine",
+    "measure_assumptions",
+    "off_diagonal",
+    "pairwise_consistency",
+    "perturbation_energy",
+    "recurrence",
+    "spearman",
+    "unary_consistency",
+    "unary_signals",
+]

@@ -1,0 +1,117 @@
+"""Means over images with confidence intervals, kept per layer in constant memory, and the paper's depth bands."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+import torch
+from scipy import stats
+from torch import Tensor
+
+__all__ = ["Estimate", "LayerMeans", "band_layers", "bands"]
+
+CONFIDENCE = 0.95
+
+
+@dataclass(frozen=True)
+class Estimate:
+    """A mean over images with its 95 % confidence interval (Student's t).
+
+    Attributes:
+        mean: NaN if no image had a defined value.
+        low: Lower end; NaN for fewer than two images.
+        high: Upper end.
+        n: Images with a defined value.
+    """
+
+    mean: float
+    low: float
+    high: float
+    n: int
+
+    def __format__(self, spec: str) -> str:
+        return format(self.mean, spec)
+
+
+class LayerMeans:
+    """Running mean and variance over images of any number of named per-layer quantities.
+
+    Images where a quantity is undefined (NaN) are left out of it and show in its `n`.
+
+    Example:
+        >>> means = LayerMeans()
+        >>> means.update("rho", 0, torch.tensor([0.5, 0.7, float("nan")]))
+        >>> round(means["rho"][0].mean, 3), means["rho"][0].n
+        (0.6, 2)
+    """
+
+    def __init__(self) -> None:
+        self._moments: dict[str, dict[int, tuple[int, float, float]]] = {}
+
+    def update(self, name: str, layer: int, values: Tensor) -> None:
+        """Add one value per image."""
+        known = values.detach().double().flatten()
+        known = known[~known.isnan()]
+        if known.numel() == 0:
+            self._moments.setdefault(name, {}).setdefault(layer, (0, 0.0, 0.0))
+            return
+        n, mean, squares = self._moments.setdefault(name, {}).get(layer, (0, 0.0, 0.0))
+        m, new = known.numel(), float(known.mean())
+        step = new - mean
+        squares += float((known - new).square().sum()) + step * step * n * m / (n + m)  # Chan's pairwise update
+        self._moments[name][layer] = (n + m, mean + step * m / (n + m), squares)
+
+    def names(self) -> list[str]:
+        """Quantities seen so far."""
+        return list(self._moments)
+
+    def __getitem__(self, name: str) -> list[Estimate]:
+        """One estimate per layer."""
+        return [_estimate(*moments) for _, moments in sorted(self._moments[name].items())]
+
+    def compute(self) -> dict[str, list[Estimate]]:
+        """Everything, per layer."""
+        return {name: self[name] for name in self._moments}
+
+
+def _estimate(n: int, mean: float, squares: float) -> Estimate:
+    if n == 0:
+        return Estimate(math.nan, math.nan, math.nan, 0)
+    if n == 1:
+        return Estimate(mean, math.nan, math.nan, 1)
+    reach = float(stats.t.ppf((1 + CONFIDENCE) / 2, n - 1)) * math.sqrt(squares / (n - 1) / n)
+    return Estimate(mean, mean - reach, mean + reach, n)
+
+
+def band_layers(depth: int) -> dict[str, list[int]]:
+    """Layers of the paper's depth bands, scaled to any depth: 0-2, 4-7 and 9-11 of 12 (Table complementarity).
+
+    Example:
+        >>> band_layers(12)
+        {'shallow': [0, 1, 2], 'middle': [4, 5, 6, 7], 'deep': [9, 10, 11]}
+    """
+    cuts = {"shallow": (0.0, 1 / 4), "middle": (1 / 3, 2 / 3), "deep": (3 / 4, 1.0)}
+    edges = {
+        name: (round(low * depth), max(round(high * depth), round(low * depth) + 1))
+        for name, (low, high) in cuts.items()
+    }
+    return {name: [layer for layer in range(low, high) if layer < depth] for name, (low, high) in edges.items()}
+
+
+def bands(per_layer: Sequence[Estimate]) -> Mapping[str, float]:
+    """Mean of each depth band and of all layers ("layers"); layers without a value are left out.
+
+    Example:
+        >>> bands([Estimate(x / 10, 0, 1, 5) for x in range(12)])["deep"]
+        1.0
+    """
+    means = [estimate.mean for estimate in per_layer]
+    groups = {**band_layers(len(means)), "layers": list(range(len(means)))}
+    return {name: _mean([means[layer] for layer in layers]) for name, layers in groups.items()}
+
+
+def _mean(values: Sequence[float]) -> float:
+    known = torch.tensor([value for value in values if not math.isnan(value)], dtype=torch.float64)
+    return float(known.mean()) if known.numel() else math.nan

@@ -1,0 +1,120 @@
+"""What a diagnosis found: plain numbers per layer, the fits, the verdict, and their JSON."""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from catis.diagnostics.amplifier_fit import AmplifierFit, DualFit
+from catis.diagnostics.critical import CriticalR
+from catis.diagnostics.estimates import Estimate, bands
+from catis.diagnostics.verdict import Verdict
+
+__all__ = ["Diagnosis", "rows"]
+
+Layers = Mapping[str, list[Estimate]]
+
+
+@dataclass(frozen=True)
+class Diagnosis:
+    """Result of `catis.diagnose`.
+
+    Attributes:
+        model: Class name of the model.
+        method: Method that was probed.
+        r: Its schedule, as a word.
+        n: Images behind the numbers.
+        depth: Blocks.
+        num_patches: Patch tokens at the start.
+        corruption: Corruption and severity behind rho_s.
+        consistency: rho_s per signal and layer, "frobenius" (Delta F) and "pool_share".
+        vanilla: rho_off of the vanilla model: "rho_off", "chance", "excess", "tokens".
+        reduced: The same of the reduced model.
+        distortion: "distortion" of the reduced model, tokens "merged" and "evicted"; "merge_only" and "evict_only" if
+            the method does both.
+        amplifier: Fit to the distortion; None if there was nothing to fit.
+        dual: Fit of both channels; None if the method has one.
+        agreement: Share of classes that stayed; None for a model without classifier.
+        r_crit_predicted: From this one probe; None if no r should lose 5 points.
+        r_crit_measured: By bisection; None if it was not asked for.
+        verdict: The verdict.
+        broken: Images that could not be read: name and reason.
+        complete: False when the run was interrupted and `n` is what it got to.
+    """
+
+    model: str
+    method: str
+    r: str
+    n: int
+    depth: int
+    num_patches: int
+    corruption: str
+    consistency: Layers
+    vanilla: Layers
+    reduced: Layers
+    distortion: Layers
+    amplifier: AmplifierFit | None
+    dual: DualFit | None
+    agreement: Estimate | None
+    r_crit_predicted: int | None
+    r_crit_measured: CriticalR | None
+    verdict: Verdict
+    broken: tuple[tuple[str, str], ...] = ()
+    complete: bool = True
+
+    def bands(self) -> dict[str, dict[str, float]]:
+        """rho_s of each signal in the shallow, middle and deep band and over all layers."""
+        return {name: dict(bands(layers)) for name, layers in self.consistency.items()}
+
+    def to_dict(self) -> dict[str, Any]:
+        """Everything as plain values, NaN as None: ready for JSON."""
+        fields: dict[str, Any] = _plain(dataclasses.asdict(self))
+        if self.amplifier is not None:
+            fields["amplifier"]["growth"] = self.amplifier.growth
+        return {**fields, "bands": _plain(self.bands())}
+
+    def save(self, path: str | Path) -> None:
+        """Write JSON, whole or not at all."""
+        target = Path(path)
+        partial = target.with_name(target.name + ".part")
+        partial.write_text(json.dumps(self.to_dict(), indent=1, allow_nan=False) + "\n")
+        partial.replace(target)
+
+
+def _plain(value: Any) -> Any:
+    if isinstance(value, dict):
+        return {str(key): _plain(item) for key, item in value.items()}
+    if isinstance(value, (list, tuple)):
+        return [_plain(item) for item in value]
+    if isinstance(value, float) and not math.isfinite(value):
+        return None
+    return value
+
+
+def rows(diagnosis: Diagnosis) -> list[dict[str, float]]:
+    """The per-layer table: one row per block, NaN where a column has no value there.
+
+    Example:
+        >>> import catis, numpy as np, timm
+        >>> from catis.diagnose import diagnose
+        >>> model = timm.create_model("vit_tiny_patch16_224", depth=4, img_size=64, num_classes=10)
+        >>> images = list(np.random.default_rng(0).integers(0, 256, (4, 64, 64, 3), dtype=np.uint8))
+        >>> len(rows(diagnose(model, images, r=2)))
+        4
+    """
+    columns: dict[str, list[Estimate]] = {f"rho_s {name}": layers for name, layers in diagnosis.consistency.items()}
+    columns["delta_F"] = columns.pop("rho_s frobenius")
+    columns["pool share"] = columns.pop("rho_s pool_share", [])
+    columns |= {f"{name} vanilla": diagnosis.vanilla[name] for name in ("rho_off", "excess")}
+    columns |= {f"{name} reduced": layers for name, layers in diagnosis.reduced.items()}
+    columns |= dict(diagnosis.distortion)
+    return [
+        {"layer": layer}
+        | {name: layers[layer].mean if layer < len(layers) else math.nan for name, layers in columns.items()}
+        for layer in range(diagnosis.depth)
+    ]

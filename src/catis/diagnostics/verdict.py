@@ -1,0 +1,73 @@
+"""The verdict: healthy, trigger soon, or collapsed and of what, with the numbers that led to it."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass, field
+from typing import Literal
+
+from catis.diagnostics.critical import DROP
+
+__all__ = ["Verdict", "judge"]
+
+State = Literal["healthy", "trigger soon", "collapsed: structural", "collapsed: semantic"]
+EXCESS = 0.05
+"""rho_off excess over vanilla's that counts as structural damage; the paper's own spread between data sets is 0.03."""
+SOON = 0.8
+"""Share of r_crit from which on the next step may be the one too many."""
+
+
+@dataclass(frozen=True)
+class Verdict:
+    """State of a model at one r.
+
+    Attributes:
+        state: One of the four.
+        reasons: Sentences with the numbers behind it.
+        numbers: The numbers.
+    """
+
+    state: State
+    reasons: tuple[str, ...]
+    numbers: dict[str, float] = field(default_factory=dict)
+
+
+def judge(agreement: float | None, excess: float, vanilla_excess: float, r: float, r_crit: float | None) -> Verdict:
+    """Judge a reduced model.
+
+    Args:
+        agreement: Share of images whose predicted class is vanilla's; None for a model without classifier.
+        excess: rho_off over chance after the last reduced block with two tokens or more.
+        vanilla_excess: The same of the vanilla model at that block.
+        r: Tokens removed per block.
+        r_crit: Measured or predicted r_crit; None if beyond reach.
+
+    Example:
+        >>> judge(0.99, 0.10, 0.09, r=4, r_crit=12).state
+        'healthy'
+        >>> judge(0.60, 0.30, 0.09, r=23, r_crit=12).state
+        'collapsed: structural'
+        >>> judge(0.60, 0.10, 0.09, r=23, r_crit=12).state
+        'collapsed: semantic'
+    """
+    rise = excess - vanilla_excess
+    structural = rise > EXCESS
+    numbers = {"r": float(r), "rho_off_rise": rise, "r_crit": math.nan if r_crit is None else float(r_crit)}
+    damage = (
+        f"rho_off is {rise:+.3f} over vanilla's, chance taken off both ({'above' if structural else 'within'} {EXCESS})"
+    )
+    if agreement is None:
+        kept = "agreement was not measured: the model has no classifier"
+    else:
+        numbers["agreement"] = agreement
+        kept = f"{100 * (1 - agreement):.1f} points of agreement with vanilla lost (limit {100 * DROP:.0f})"
+    if agreement is not None and 1 - agreement > DROP + 1e-9:
+        return Verdict("collapsed: structural" if structural else "collapsed: semantic", (kept, damage), numbers)
+    if agreement is None and structural:
+        return Verdict("collapsed: structural", (kept, damage), numbers)
+    if r_crit is not None and r >= SOON * r_crit:
+        return Verdict("trigger soon", (kept, f"r={r:g} is at least {SOON:.0%} of r_crit={r_crit:g}", damage), numbers)
+    reach = (
+        "r_crit is beyond half of the tokens" if r_crit is None else f"r={r:g} is below {SOON:.0%} of r_crit={r_crit:g}"
+    )
+    return Verdict("healthy", (kept, reach, damage), numbers)

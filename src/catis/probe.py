@@ -1,0 +1,173 @@
+"""Runs batches through the vanilla and the reduced model with every diagnostic watching: memory for one batch only."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any, ClassVar, NamedTuple
+
+import torch
+from torch import Tensor, nn
+
+from catis.api import applied
+from catis.core.block import BlockRecord, Recorder
+from catis.core.method import Method
+from catis.core.schedule import RLike, Schedule
+from catis.core.view import BlockView
+from catis.diagnostics.consistency import RankingConsistency, unary_signals
+from catis.diagnostics.correlation import OffDiagonal
+from catis.diagnostics.distortion import Distortion, channel_amounts, cosine_distance, summary_feature
+from catis.diagnostics.estimates import Estimate, LayerMeans
+from catis.diagnostics.prediction import FlipCurve
+from catis.diagnostics.replay import Decisions, Replay
+from catis.hosts import dispatch
+from catis.methods.catis import Catis
+
+__all__ = ["ReducedProbe", "Reference", "VanillaProbe", "classes", "watch"]
+
+
+class Reference(NamedTuple):
+    """What the vanilla model says of a batch of clean images.
+
+    Attributes:
+        features: Per block, (B, C) CLS token or pooled patch tokens.
+        classes: (B,) predicted classes; None for a model without classifier.
+        num_patches: Patch tokens.
+    """
+
+    features: Sequence[Tensor]
+    classes: Tensor | None
+    num_patches: int
+
+
+@dataclass(frozen=True)
+class _Observer(Method):
+    """Removes nothing, and carries A_cls from block to block so that s_cls has its momentum everywhere."""
+
+    name: ClassVar[str] = "observer"
+
+    def observe(self, view: BlockView) -> Tensor | None:
+        return view.cls_attention()
+
+
+class VanillaProbe:
+    """rho_s, Delta F and rho_off of the vanilla model, clean and corrupted images side by side in one pass.
+
+    Args:
+        model: The model, in eval mode.
+        theta: CATIS settings of the fused signal and of the merge pool.
+    """
+
+    def __init__(self, model: nn.Module, theta: Catis) -> None:
+        self.model, self.theta = model, theta
+        target, host = dispatch.find(model)
+        self.facts = host.facts(target)
+        self.consistency, self.off = RankingConsistency(theta.tau), OffDiagonal()
+        self.n = 0
+
+    def step(self, clean: Tensor, corrupted: Tensor) -> Reference:
+        """Add one batch of prepared images and their corrupted versions."""
+        n = len(clean)
+        features: list[Tensor] = []
+        num_patches = 0
+
+        def record(block: BlockRecord) -> None:
+            nonlocal num_patches
+            assert block.view is not None
+            num_patches = block.view.num_patches
+            self._compare(block, block.view, n)
+            self.off.update(block.layer, block.tokens[:n, block.state.num_prefix :])
+            features.append(summary_feature(block, self.facts.has_cls)[:n].clone())
+
+        found = watch(self.model, _Observer(), 0, torch.cat([clean, corrupted]), record)
+        self.n += n
+        return Reference(features, None if found is None else found[:n], num_patches)
+
+    def _compare(self, block: BlockRecord, view: BlockView, n: int) -> None:
+        theta = self.theta
+        signals = unary_signals(view, block.state.cls_attention, theta.gamma, theta.w_cls, theta.l_start)
+        first, second = ({name: s[part] for name, s in signals.items()} for part in (slice(n), slice(n, None)))
+        keys = view.metric()
+        self.consistency.update(block.layer, keys[:n], keys[n:], first, second)
+
+
+class ReducedProbe:
+    """rho_off, distortion and agreement of a reduced model against the vanilla one.
+
+    Args:
+        model: The model, in eval mode.
+        method: Method to probe.
+        r: Amount; None removes half of the patch tokens over the whole depth.
+        channels: Whether to replay merges and evictions apart where the method does both (two more passes).
+    """
+
+    def __init__(self, model: nn.Module, method: Method, r: RLike | None, *, channels: bool = False) -> None:
+        self.model, self.method, self._r, self._channels = model, method, r, channels
+        target, host = dispatch.find(model)
+        self.facts = host.facts(target)
+        self.off, self.distortion, self.flips = OffDiagonal(), Distortion(), FlipCurve()
+        self.apart: dict[str, Distortion] = {}
+        self._agreement = LayerMeans()
+        self.num_patches = 0
+        self.schedule = Schedule(self.facts.depth, (0,) * self.facts.depth)
+
+    def step(self, clean: Tensor, reference: Reference) -> None:
+        """Add one batch of prepared clean images, with what the vanilla model says of them."""
+        self._choose_schedule(reference.num_patches)
+        decisions = Decisions()
+        last: list[Tensor] = []
+
+        def record(block: BlockRecord) -> None:
+            self.off.update(block.layer, block.tokens[:, block.state.num_prefix :])
+            feature, known = summary_feature(block, self.facts.has_cls), reference.features[block.layer]
+            self.distortion.update(block.layer, known, feature, channel_amounts(block.plan))
+            decisions.add(block)
+            last[:] = [cosine_distance(known, feature)]
+
+        found = watch(self.model, self.method, self.schedule, clean, record)
+        if self._channels and self._does_both():
+            self._replay(clean, reference, decisions)
+        if found is not None and reference.classes is not None:
+            self._agreement.update("agreement", 0, (found == reference.classes).double())
+            self.flips.update(last[0], found != reference.classes)
+
+    def agreement(self) -> Estimate | None:
+        """Share of images whose class stayed; None for a model without classifier."""
+        return self._agreement["agreement"][0] if self._agreement.names() else None
+
+    def _does_both(self) -> bool:
+        totals = self.distortion.compute()
+        return all(any(estimate.mean > 0 for estimate in totals[name]) for name in ("merged", "evicted"))
+
+    def _replay(self, clean: Tensor, reference: Reference, decisions: Decisions) -> None:
+        for name, merge in (("merge_only", True), ("evict_only", False)):
+            metric = self.apart.setdefault(name, Distortion())
+
+            def record(block: BlockRecord, metric: Distortion = metric) -> None:
+                feature = summary_feature(block, self.facts.has_cls)
+                metric.update(block.layer, reference.features[block.layer], feature)
+
+            watch(self.model, Replay(decisions, merge=merge, evict=not merge), 0, clean, record)
+
+    def _choose_schedule(self, num_patches: int) -> None:
+        if self.num_patches:
+            return
+        self.num_patches = num_patches
+        r = max(1, num_patches // (2 * self.facts.depth)) if self._r is None else self._r
+        self.schedule = Schedule.parse(0 if self.method.own_amounts else r, self.facts.depth)
+
+
+def watch(model: nn.Module, method: Method, r: int | Schedule, images: Tensor, record: Recorder) -> Tensor | None:
+    """Run the model under a method, watched; returns the predicted classes, and leaves the model as it was."""
+    amount: dict[str, Any] = {"schedule": r} if isinstance(r, Schedule) else {"r": r}
+    target, host = dispatch.find(model)
+    with applied(model, method, **({} if method.own_amounts else amount)):
+        return classes(target, host.watch(target, images, record))
+
+
+def classes(model: nn.Module, output: Any) -> Tensor | None:
+    """(B,) predicted classes, or None if the model is no classifier."""
+    logits = getattr(output, "logits", output)
+    if logits is output and getattr(model, "num_classes", 0) == 0:
+        return None
+    return logits.argmax(-1) if isinstance(logits, Tensor) and logits.ndim == 2 else None
