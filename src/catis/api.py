@@ -12,6 +12,7 @@ from catis.core.method import Method, Reduction
 from catis.core.schedule import RLike, Schedule
 from catis.hosts import dispatch
 from catis.hosts.host import ModelFacts
+from catis.recipe import RecipeLike, load_recipe
 from catis.registry import create_method
 
 __all__ = ["applied", "apply", "build_reduction", "remove"]
@@ -21,22 +22,25 @@ ModelT = TypeVar("ModelT", bound=nn.Module)
 
 def apply(
     model: ModelT,
-    method: str | Method = "catis",
+    method: str | Method | None = None,
     *,
     r: RLike | None = None,
     schedule: str | Schedule | None = None,
-    prop_attn: bool = True,
+    prop_attn: bool | None = None,
+    recipe: RecipeLike | None = None,
     **options: Any,
 ) -> ModelT:
     """Reduce the tokens of a Vision Transformer, in place. Nothing is changed if an argument is refused.
 
     Args:
-        model: A supported timm model, or a module that holds exactly one.
-        method: A name from `catis.list_methods()`, or a built method.
+        model: A supported timm or transformers model, or a module that holds exactly one.
+        method: A name from `catis.list_methods()`, or a built method; "catis" by default.
         r: Patch tokens to remove per block: an int, a fraction in (0, 1) of those present, a list with one entry per
             block, or (r, inflect). No block removes more than half of its patch tokens.
         schedule: "constant", "decreasing" or "increasing" for an int r, or a Schedule in place of r.
-        prop_attn: Add log(size) to the attention logits, so that a merged token counts as many.
+        prop_attn: Add log(size) to the attention logits, so that a merged token counts as many; on by default.
+        recipe: A recipe in place of all of these: a file that `catis.save_recipe` or `catis tune` wrote, a directory
+            that holds one, or its content.
         options: Options of the method, such as tau=0.8.
 
     Returns:
@@ -54,7 +58,12 @@ def apply(
         torch.Size([2, 1000])
     """
     target, host = dispatch.find(model)
-    host.install(target, build_reduction(host.facts(target), method, r, schedule, prop_attn, options))
+    if recipe is not None:
+        _refuse_beside_recipe(method=method, r=r, schedule=schedule, prop_attn=prop_attn, **options)
+        wanted = load_recipe(recipe)
+        method, r, prop_attn, options = wanted.method, wanted.r, wanted.prop_attn, dict(wanted.options)
+    settings = build_reduction(host.facts(target), method or "catis", r, schedule, prop_attn is not False, options)
+    host.install(target, settings)
     return model
 
 
@@ -73,7 +82,7 @@ def remove(model: ModelT) -> ModelT:
 
 
 @contextmanager
-def applied(model: ModelT, method: str | Method = "catis", **arguments: Any) -> Iterator[ModelT]:
+def applied(model: ModelT, method: str | Method | None = None, **arguments: Any) -> Iterator[ModelT]:
     """`apply` for the length of a with-block; what was on the model before comes back, also after an error.
 
     Example:
@@ -115,6 +124,12 @@ def build_reduction(
             raise ValueError(f"r={r!r} and schedule={schedule!r} were given; one of them says how many tokens go")
         r, schedule = schedule, None  # type: ignore[assignment]
     return Reduction(built, Schedule.parse(r, facts.depth, schedule), bool(prop_attn))
+
+
+def _refuse_beside_recipe(**arguments: Any) -> None:
+    given = [name for name, value in arguments.items() if value is not None]
+    if given:
+        raise ValueError(f"recipe= was given together with {', '.join(given)}: a recipe says all of it; edit the recipe")
 
 
 def _build_method(method: str | Method, options: dict[str, Any]) -> Method:

@@ -17,7 +17,6 @@ __all__ = ["Layout", "denormalise", "heat_map", "layout_figure", "patch_grid", "
 _MARGIN, _CAPTION = 8, 16
 _HALF = (0.5, 0.5, 0.5)
 _ORDER = ("s_nf", "s_cls", "score")
-_TITLES = {"score": "score (fused)"}
 
 
 @dataclass(frozen=True)
@@ -97,7 +96,7 @@ def layout_figure(image: Tensor, layouts: Sequence[Layout]) -> Image.Image:
     table: list[list[tuple[str, Tensor | None]]] = [list(first)]
     for name in _ORDER:
         if any(name in one.scores for one in layouts):
-            table.append([(_TITLES.get(name, name), None), *(_cell(name, one, image) for one in layouts)])
+            table.append([(name, None), *(_cell(name, one, image) for one in layouts)])
     return _compose(table, image.shape[-1], image.shape[-2])
 
 

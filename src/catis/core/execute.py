@@ -92,10 +92,10 @@ def weighted_mean(tokens: Tensor, weight: Tensor | None) -> Tensor:
     """(B, C) mean of (B, N, C) tokens weighted by (B, N), in float32 for half-precision tokens."""
     if weight is None:
         return tokens.mean(1)
-    share = weight / weight.sum(-1, keepdim=True)
     wide = torch.promote_types(tokens.dtype, torch.float32)
+    share = weight.to(wide) / weight.sum(-1, keepdim=True)
     with _full_precision(tokens.device.type):
-        return torch.bmm(share.unsqueeze(1).to(wide), tokens.to(wide)).squeeze(1).to(tokens.dtype)
+        return torch.bmm(share.unsqueeze(1), tokens.to(wide)).squeeze(1).to(tokens.dtype)
 
 
 def _full_precision(device_type: str) -> AbstractContextManager[object]:

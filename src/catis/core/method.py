@@ -14,7 +14,45 @@ from catis.core.schedule import Schedule
 from catis.core.state import TokenState
 from catis.core.view import BlockView
 
-__all__ = ["Method", "Reduction"]
+__all__ = ["BlockShape", "Method", "Reduction"]
+
+
+@dataclass(frozen=True)
+class BlockShape:
+    """Sizes of one reducing block, for counting what the reduction itself costs.
+
+    Attributes:
+        layer: Index of the block.
+        depth: Number of blocks.
+        num_patches: Patch tokens that enter.
+        num_prefix: Prefix tokens.
+        has_cls: Whether there is a CLS token.
+        r: Patch tokens removed.
+        width: Width C of the residual stream.
+        num_heads: Attention heads.
+        head_dim: Width d of a head.
+    """
+
+    layer: int
+    depth: int
+    num_patches: int
+    num_prefix: int
+    has_cls: bool
+    r: int
+    width: int
+    num_heads: int
+    head_dim: int
+
+    @property
+    def matching_macs(self) -> int:
+        """Cosine of two halves of the patch tokens, on head-averaged keys."""
+        return (self.num_patches // 2) * (self.num_patches - self.num_patches // 2) * self.head_dim
+
+    @property
+    def merge_macs(self) -> int:
+        """The executor's membership product on features (and sizes)."""
+        kept = self.num_patches - self.r
+        return (kept + self.num_prefix) * self.r * self.width + kept * self.r
 
 
 @dataclass(frozen=True)
@@ -64,6 +102,10 @@ class Method:
             Tokens and state after the block and the plan if there was one, or None for the common place.
         """
         return None
+
+    def macs(self, shape: BlockShape) -> int:
+        """Multiply-adds that this method adds to a block (matching and merging), beside the model's own."""
+        return 0
 
     def check(self, num_prefix: int, depth: int) -> None:
         """Refuse, with a ValueError, a model that this method (or its reference mode) would treat wrongly."""

@@ -50,9 +50,11 @@ class TokenState:
         provenance = torch.arange(num_patches, device=device).expand(batch, -1) if track else None
         return cls(num_prefix, provenance=provenance, positions=positions)
 
-    def attention_bias(self, dtype: torch.dtype) -> Tensor | None:
+    def attention_bias(self, dtype: torch.dtype, with_prefix: bool = True) -> Tensor | None:
         """log(size) as an additive (B, 1, 1, N) attention mask: proportional attention (BASELINES 1.1)."""
         if self.size is None:
             return None
-        wide = self.size.to(torch.promote_types(dtype, torch.float32))
-        return F.pad(wide.log(), (self.num_prefix, 0))[:, None, None, :].to(dtype)
+        log_size = self.size.to(torch.promote_types(dtype, torch.float32)).log()
+        if with_prefix:
+            log_size = F.pad(log_size, (self.num_prefix, 0))
+        return log_size[:, None, None, :].to(dtype)

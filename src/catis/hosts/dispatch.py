@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from typing import Any
 
 from torch import nn
@@ -14,8 +15,13 @@ __all__ = ["find", "hosts"]
 
 
 def hosts() -> list[Host]:
-    """The adapters that can be used here."""
-    return [TimmHost()]
+    """The adapters that can be used here. Without transformers imported there is no model of it, and no need for it."""
+    found: list[Host] = [TimmHost()]
+    if "transformers" in sys.modules:
+        from catis.hosts.hf_host import HfHost
+
+        found.append(HfHost())
+    return found
 
 
 def find(model: Any) -> tuple[nn.Module, Host]:

@@ -10,7 +10,7 @@ from torch import Tensor, nn
 from catis.core.block import Recorder
 from catis.core.method import Reduction
 
-__all__ = ["Host", "ModelFacts"]
+__all__ = ["BlockCost", "Host", "ModelCost", "ModelFacts"]
 
 
 @dataclass(frozen=True)
@@ -28,6 +28,48 @@ class ModelFacts:
     has_cls: bool
 
 
+@dataclass(frozen=True)
+class BlockCost:
+    """Sizes that decide what a block costs.
+
+    Attributes:
+        width: Width C of the residual stream.
+        num_heads: Attention heads.
+        head_dim: Width d of a head.
+        attention_weights: Weights of the linear layers that run on the tokens that enter (q, k, v, gate, output).
+        mlp_weights: Weights of the linear layers that run on the tokens that leave the reduction.
+    """
+
+    width: int
+    num_heads: int
+    head_dim: int
+    attention_weights: int
+    mlp_weights: int
+
+
+@dataclass(frozen=True)
+class ModelCost:
+    """Sizes that decide what a model costs on one input.
+
+    Attributes:
+        num_patches: Patch tokens at the start.
+        blocks: One entry per block.
+        embed_weights: Weights of the patch embedding, which run once per patch.
+        head_weights: Weights that run once (classifier, latent query of an attention pool).
+        pool_weights: Weights that run on every token at the end (keys and values of an attention pool).
+        pool_width: Width of an attention pool's products times its queries; 0 without one.
+        pool_prefix: Whether the pool reads prefix tokens too.
+    """
+
+    num_patches: int
+    blocks: tuple[BlockCost, ...]
+    embed_weights: int
+    head_weights: int
+    pool_weights: int = 0
+    pool_width: int = 0
+    pool_prefix: bool = False
+
+
 class Host(Protocol):
     """One model library. Hosts keep no state: settings live on the model, forward state in the call."""
 
@@ -41,6 +83,9 @@ class Host(Protocol):
 
     def reduction(self, model: nn.Module) -> Reduction | None:
         """The settings on the model, None if it is plain."""
+
+    def cost(self, model: nn.Module, input_size: tuple[int, ...] | None) -> ModelCost:
+        """Sizes for counting multiply-adds; reads shapes only, so a model on the meta device will do."""
 
     def install(self, model: nn.Module, settings: Reduction) -> None:
         """Put settings on a model that `facts` accepted, replacing any that are there."""

@@ -8,8 +8,8 @@ from torch import Tensor, nn
 
 from catis.core.block import Recorder
 from catis.core.method import Reduction
-from catis.hosts import timm_check, timm_model
-from catis.hosts.host import ModelFacts
+from catis.hosts import timm_check, timm_cost, timm_model
+from catis.hosts.host import ModelCost, ModelFacts
 from catis.hosts.timm_model import ReducedTimm
 
 __all__ = ["TimmHost"]
@@ -31,6 +31,10 @@ class TimmHost:
     def reduction(self, model: nn.Module) -> Reduction | None:
         """Settings of a reduced model."""
         return model.catis_reduction if isinstance(model, ReducedTimm) else None
+
+    def cost(self, model: nn.Module, input_size: tuple[int, ...] | None) -> ModelCost:
+        """Count weights of the model's linear layers."""
+        return timm_cost.cost(model, input_size)
 
     def install(self, model: nn.Module, settings: Reduction) -> None:
         """Swap the class for its reduced subclass."""

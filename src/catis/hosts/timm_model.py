@@ -44,7 +44,7 @@ class ReducedTimm(nn.Module):
             return super().forward_features(x, attn_mask=attn_mask, is_causal=is_causal)  # type: ignore[misc,no-any-return]
         _refuse_masks(attn_mask, is_causal)
         tokens, state = _tokens(self, x, track=True)
-        return self.norm(unmerge(tokens, state))  # type: ignore[no-any-return,operator]
+        return unmerge(self.norm(tokens), state)  # type: ignore[operator]
 
     def forward_intermediates(self, x: Tensor, indices: int | list[int] | None = None, **options: Any) -> Any:
         """timm's `forward_intermediates`, with full-grid maps from the reduced blocks."""
@@ -74,7 +74,7 @@ def run(model: Any, images: Tensor, record: Recorder | None = None) -> Any:
     unpooled = not model.global_pool and model.attn_pool is None
     tokens, state = _tokens(model, images, track=unpooled or record is not None, record=record)
     if unpooled:
-        return model.forward_head(model.norm(unmerge(tokens, state)))
+        return model.forward_head(unmerge(model.norm(tokens), state))
     return _head(model, model.norm(tokens), state)
 
 
@@ -126,7 +126,7 @@ def _head(model: Any, x: Tensor, state: TokenState) -> Any:
     """Pool and classify; average and attention pools weigh tokens by size."""
     if state.size is None or not model.catis_reduction.method.weighs_pool or _reads_prefix_only(model):
         return model.forward_head(x)
-    pooled = _pool_by_size(model, x, state.size)
+    pooled = _pool_by_size(model, x, state)
     return model.head(model.head_drop(model.fc_norm(pooled)))
 
 
@@ -134,16 +134,15 @@ def _reads_prefix_only(model: Any) -> bool:
     return model.attn_pool is None and model.global_pool in ("token", "max")
 
 
-def _pool_by_size(model: Any, x: Tensor, size: Tensor) -> Tensor:
-    prefix = model.num_prefix_tokens
-    with_prefix = isinstance(model, Eva) and model.attn_pool is not None or getattr(model, "pool_include_prefix", False)
-    if with_prefix:
-        size = F.pad(size, (prefix, 0), value=1.0)
-    else:
-        x = x[:, prefix:]
+def _pool_by_size(model: Any, x: Tensor, state: TokenState) -> Tensor:
+    prefix, size = model.num_prefix_tokens, state.size
+    with_prefix = isinstance(model, Eva) if model.attn_pool is not None else False
+    with_prefix = with_prefix or getattr(model, "pool_include_prefix", False)
+    x = x if with_prefix else x[:, prefix:]
     if model.attn_pool is not None:
-        return model.attn_pool(x, attn_mask=size.log()[:, None, None, :].to(x.dtype))  # type: ignore[no-any-return]
-    mean = weighted_mean(x, size)
+        return model.attn_pool(x, attn_mask=state.attention_bias(x.dtype, with_prefix))  # type: ignore[no-any-return]
+    assert size is not None
+    mean = weighted_mean(x, F.pad(size, (prefix, 0), value=1.0) if with_prefix else size)
     return mean if model.global_pool == "avg" else 0.5 * (x.amax(dim=1) + mean)
 
 
@@ -170,7 +169,7 @@ def _intermediates(
         height, width = model.patch_embed.dynamic_feat_size(images.shape[-2:])
         maps = [grid.transpose(1, 2).unflatten(2, (height, width)).contiguous() for grid in maps]
     with_prefix = return_prefix_tokens and prefix > 0
-    final = None if intermediates_only else model.norm(unmerge(tokens, state))
+    final = None if intermediates_only else unmerge(model.norm(tokens), state)
     if output_dict:
         named = {"image_intermediates": maps, "image_intermediates_prefix": prefixes, "image_features": final}
         wanted = {"image_intermediates": True, "image_intermediates_prefix": with_prefix}
@@ -182,7 +181,6 @@ def _intermediates(
 def _collect(model: Any, taken: list[int], norm: bool, grids: list[Tensor]) -> Callable[[BlockRecord], None]:
     def record(block: BlockRecord) -> None:
         if block.layer in taken:
-            full = unmerge(block.tokens, block.state)
-            grids.append(model.norm(full) if norm else full)
+            grids.append(unmerge(model.norm(block.tokens) if norm else block.tokens, block.state))
 
     return record

@@ -9,7 +9,7 @@ from typing import ClassVar, Literal, get_args
 import torch
 from torch import Tensor
 
-from catis.core.method import Method
+from catis.core.method import BlockShape, Method
 from catis.core.plan import Plan
 from catis.core.signals import activation, euclidean, l2, momentum, zscore
 from catis.core.view import BlockView
@@ -77,6 +77,18 @@ class Catis(Method):
         if view.explain:
             notes |= {"score": score, "threshold": score.new_full(score.shape[:1], self.tau)}
         return Plan(plan.keep, plan.removed, plan.target, plan.blend, cls_attention=attention, notes=notes)
+
+    def macs(self, shape: BlockShape) -> int:
+        """The unary signals, matching inside M, and the merge."""
+        tokens = shape.num_patches + shape.num_prefix
+        uses_cls = shape.has_cls and self.signal in ("fused", "cls") and shape.layer + 1 >= self.l_start
+        context = tokens * shape.num_heads * shape.head_dim if uses_cls else 0
+        activation = shape.num_patches * shape.width if self.signal in ("fused", "nf") else 0
+        if self.strategy == "evict":
+            return context + activation
+        pairs = shape.r * (shape.num_patches - shape.r) * shape.head_dim
+        matching = pairs if self.strategy == "merge" else shape.matching_macs
+        return context + activation + matching + shape.merge_macs
 
     def observe(self, view: BlockView) -> Tensor | None:
         """A_cls of this block where this or the next one needs it."""

@@ -9,7 +9,7 @@ import torch
 from torch import Tensor
 
 from catis.core.matching import alternate, best_edges, cosine_sides, side_ids, token_ids
-from catis.core.method import Method, Reduction
+from catis.core.method import BlockShape, Method, Reduction
 from catis.core.parts import BlockParts
 from catis.core.plan import Blend, Plan
 from catis.core.schedule import Schedule
@@ -82,6 +82,12 @@ class MCTF(Method):
                 "would merge the others; leave reference=False"
             )
 
+    def macs(self, shape: BlockShape) -> int:
+        """The attention map a second time, matching on the full width, and the merge."""
+        tokens = shape.num_patches + shape.num_prefix
+        attention_map = tokens**2 * shape.num_heads * shape.head_dim
+        return attention_map + shape.matching_macs // shape.head_dim * shape.width + shape.merge_macs
+
     def plan(self, view: BlockView) -> Plan:
         """Score pairs on the residual stream, match both ways, pool by attention received times size."""
         received = view.attention_map().mean((1, 2))[:, view.num_prefix :]
@@ -96,6 +102,7 @@ class MCTF(Method):
         r1 = r // 2 if self.bidirectional else r
         keep, removed, target = bidirectional_plan(scores, r1, r - r1, num_prefix)
         weight = received if size is None else received * size
+        weight = weight.clamp_min(torch.finfo(weight.dtype).tiny)  # a group that nobody attends to is averaged evenly
         notes = {"score": received, "threshold": _weakest(scores, r)} if explain else {}
         return Plan(keep, removed, target, _BLENDS[self.pooling], weight, notes=notes)
 

@@ -12,7 +12,8 @@ from torch import Tensor
 
 from catis.core.execute import take_rows
 from catis.core.matching import best_edges
-from catis.core.method import Method
+from catis.core.method import BlockShape, Method
+from catis.core.order import order_by
 from catis.core.plan import Plan
 from catis.core.schedule import Schedule
 from catis.core.view import BlockView
@@ -80,11 +81,17 @@ class PiToMe(Method):
         first_half = layer < math.ceil(depth / 2)
         return "bsm" if first_half == (self.order == "deit") else "pure"
 
+    def macs(self, shape: BlockShape) -> int:
+        """All pairs for the energy, the matching of its variant, and the merge."""
+        bsm = self.variant(shape.layer, shape.depth) == "bsm"
+        matching = shape.matching_macs if bsm else shape.r**2 * shape.head_dim
+        return shape.num_patches**2 * shape.head_dim + matching + shape.merge_macs
+
     def plan(self, view: BlockView) -> Plan:
         """Order by energy, split, match on keys, merge by size-weighted mean."""
         unit = F.normalize(view.metric(), dim=-1)
         scores = energy(unit, self.margin - self.margin * view.layer / view.depth)
-        order = scores.argsort(dim=-1, descending=True, stable=True)
+        order = order_by(scores, descending=True)
         split = plan_bsm if self.variant(view.layer, view.depth) == "bsm" else plan_pure
         notes = {"score": scores, "threshold": scores.gather(1, order[:, 2 * view.r - 1 : 2 * view.r])[:, 0]}
         return split(unit, order, view.r, notes if view.explain else {})

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import ClassVar, Literal
 
 from catis.core.matching import best_edges, cosine_sides
-from catis.core.method import Method
+from catis.core.method import BlockShape, Method
 from catis.core.plan import Blend, Plan
 from catis.core.schedule import Schedule
 from catis.core.view import BlockView
@@ -69,6 +69,11 @@ class ToFu(Method):
         if self.late == "mean":
             return "mean"
         return "mlerp_dst" if self.reference else "mlerp"
+
+    def macs(self, shape: BlockShape) -> int:
+        """Matching of two halves, and the merge where the block merges."""
+        prunes = self.strategy(shape.layer, shape.depth) == "prune"
+        return shape.matching_macs + (0 if prunes else shape.merge_macs)
 
     def plan(self, view: BlockView) -> Plan:
         """Match on keys, then evict or merge the sources, as the depth says."""

@@ -10,7 +10,7 @@ import torch
 from torch import Tensor
 
 from catis.core.matching import Matching, alternate, best_edges, cosine_sides, side_ids, token_ids
-from catis.core.method import Method
+from catis.core.method import BlockShape, Method
 from catis.core.plan import Blend, Plan
 from catis.core.schedule import Schedule, budget
 from catis.core.view import BlockView
@@ -60,6 +60,10 @@ class ToMe(Method):
         if self.ratio is None:
             return schedule.amount(layer, num_patches)
         return ratio_amount(self.ratio, num_patches + num_prefix, num_patches, num_prefix)
+
+    def macs(self, shape: BlockShape) -> int:
+        """Matching of two halves, and the merge."""
+        return shape.matching_macs + shape.merge_macs
 
     def plan(self, view: BlockView) -> Plan:
         """Match on keys, merge into B by size-weighted mean."""

@@ -1,0 +1,87 @@
+"""Multiply-adds of a model under any reduction, from shapes alone (the paper calls them GFLOPs)."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from torch import nn
+
+from catis.api import build_reduction
+from catis.core.method import BlockShape, Method, Reduction
+from catis.core.schedule import RLike, Schedule
+from catis.hosts import dispatch
+from catis.hosts.host import BlockCost, ModelCost, ModelFacts
+
+__all__ = ["count_macs", "gmacs"]
+
+
+def gmacs(
+    model: nn.Module,
+    method: str | Method | None = None,
+    *,
+    r: RLike | None = None,
+    schedule: str | Schedule | None = None,
+    input_size: tuple[int, ...] | None = None,
+    overhead: bool = False,
+    **options: Any,
+) -> float:
+    """Giga multiply-adds for one image: attention on the tokens that enter a block, MLP on those that leave.
+
+    With neither r nor schedule, the model is counted as it is, reduced or not. Nothing is run and no weights are
+    needed: a model on the meta device will do. LayerNorm, softmax and activations are not counted.
+
+    Args:
+        model: A supported model.
+        method: Method whose amounts count; they are the same for all five unless a reference mode has its own.
+        r: Tokens to remove per block, in any spelling that `catis.apply` takes.
+        schedule: As in `catis.apply`.
+        input_size: (H, W) of the image; the model's own by default.
+        overhead: Add what matching and merging cost themselves.
+        options: Options of the method.
+
+    Example:
+        >>> import catis, timm, torch
+        >>> with torch.device("meta"):
+        ...     model = timm.create_model("vit_small_patch16_224")
+        >>> round(catis.gmacs(model), 2), round(catis.gmacs(model, r=13), 2)
+        (4.6, 2.7)
+    """
+    target, host = dispatch.find(model)
+    facts, cost = host.facts(target), host.cost(target, input_size)
+    settings = host.reduction(target)
+    if r is not None or schedule is not None or options or method is not None:
+        settings = build_reduction(facts, method or "tome", r, schedule, True, options)
+    return count_macs(cost, facts, settings, overhead) / 1e9
+
+
+def count_macs(cost: ModelCost, facts: ModelFacts, settings: Reduction | None, overhead: bool = False) -> int:
+    """Multiply-adds of one forward pass of one image."""
+    patches, prefix = cost.num_patches, facts.num_prefix
+    total = cost.embed_weights * patches + cost.head_weights
+    for layer, block in enumerate(cost.blocks):
+        r = 0 if settings is None else settings.amount(layer, patches, prefix)
+        total += _block_macs(block, patches + prefix, patches - r + prefix)
+        if overhead and r and settings is not None:
+            total += settings.method.macs(_shape(block, facts, layer, patches, r))
+        patches -= r
+    read = patches + (prefix if cost.pool_prefix else 0)
+    return total + read * (cost.pool_weights + 2 * cost.pool_width)
+
+
+def _block_macs(block: BlockCost, entering: int, leaving: int) -> int:
+    products = 2 * entering**2 * block.num_heads * block.head_dim  # query . key and weights . value
+    return entering * block.attention_weights + products + leaving * block.mlp_weights
+
+
+def _shape(block: BlockCost, facts: ModelFacts, layer: int, patches: int, r: int) -> BlockShape:
+    return BlockShape(
+        layer=layer,
+        depth=facts.depth,
+        num_patches=patches,
+        num_prefix=facts.num_prefix,
+        has_cls=facts.has_cls,
+        r=r,
+        width=block.width,
+        num_heads=block.num_heads,
+        head_dim=block.head_dim,
+    )
