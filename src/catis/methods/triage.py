@@ -72,9 +72,9 @@ def _merge_and_evict(score: Tensor, view: BlockView, pool: Tensor, wanted: Tenso
     lowest = _lowest(score, torch.cat([source, destination], 1), merged.repeat(1, 2), view.r)
     turn = torch.arange(view.r, device=score.device) - merged.sum(-1, keepdim=True)
     removed = torch.where(merged, source, lowest.gather(1, turn.clamp_min(0)))
-    gone = torch.zeros_like(pool).scatter_(1, removed, True)
+    gone = torch.zeros_like(score, dtype=torch.float32).scatter_(1, removed, 1.0)  # TensorRT sums no booleans
     keep = order_by(gone)[:, : score.shape[1] - view.r]  # survivors, in token order
-    slot = (~gone).cumsum(-1) - 1
+    slot = (1 - gone).cumsum(-1).long() - 1
     return Plan(keep, removed, torch.where(merged, slot.gather(1, destination), EVICTED))
 
 

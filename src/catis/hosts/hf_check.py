@@ -1,0 +1,64 @@
+"""Whether a transformers model is one that catis reduces rightly; if not, an error that names the part that is not."""
+
+from __future__ import annotations
+
+from functools import partial
+from types import MethodType
+from typing import Any
+
+from torch import nn
+
+from catis.errors import UnsupportedModelError
+from catis.hosts.hf_families import FAMILIES, Family
+from catis.hosts.host import ModelFacts
+
+__all__ = ["SUPPORTED", "inspect"]
+
+SUPPORTED = f"transformers {', '.join(family.title for family in FAMILIES)} (vision towers, bare or inside a larger model)"
+
+
+def inspect(model: Any, kind: type[nn.Module], family: Family) -> ModelFacts:
+    """Check every part that reduction touches. `kind` is the model's plain class.
+
+    Raises:
+        UnsupportedModelError: A part is not as we know it; the message names it.
+    """
+    if kind.forward is not family.known(family.model).forward or _forward_replaced(model):
+        raise _unsupported(f"{kind.__name__}.forward that replaces transformers' own")
+    layers = family.layers_of(model)
+    if len(layers) == 0:
+        raise _unsupported(f"{kind.__name__} without layers")
+    for index, layer in enumerate(layers):
+        _check_module(layer, family.known(family.layer), f"{family.layers}.{index}")
+        _check_module(family.parts(layer).attention, family.known(family.attention), f"attention of layer {index}")
+    if getattr(model, "use_head", False):
+        _check_module(model.head, family.known("MultiheadAttentionPoolingHead"), "head")
+    _check_one_device(layers)
+    return ModelFacts(len(layers), family.num_prefix(model), family.has_cls)
+
+
+def _unsupported(found: str) -> UnsupportedModelError:
+    return UnsupportedModelError(f"found {found}, which catis cannot reduce rightly. Supported: {SUPPORTED}.")
+
+
+def _check_module(module: nn.Module, known: type[Any], where: str) -> None:
+    if not isinstance(module, known) or type(module).forward is not known.forward or _forward_replaced(module):
+        raise _unsupported(f"{type(module).__module__}.{type(module).__name__} at {where}")
+
+
+def _forward_replaced(module: nn.Module) -> bool:
+    """Whether somebody set another forward on the instance. accelerate does so too, around the original one."""
+    own = vars(module).get("forward")
+    if own is None or isinstance(own, MethodType) and own.__self__ is module:
+        return False
+    return not (isinstance(own, partial) and "_old_forward" in vars(module))
+
+
+def _check_one_device(layers: nn.ModuleList) -> None:
+    # Offloaded weights are on the meta device until their own hooks fetch them, which still happens.
+    devices = {str(parameter.device) for parameter in layers.parameters()} - {"meta"}
+    if len(devices) > 1:
+        raise UnsupportedModelError(
+            f"the layers are spread over {', '.join(sorted(devices))}; token reduction runs them as one sequence: load "
+            "the model on one device"
+        )

@@ -1,0 +1,70 @@
+"""Sizes of transformers models that decide their multiply-adds, read from the shapes of their weights."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from torch import nn
+
+from catis.hosts.hf_families import Family
+from catis.hosts.host import BlockCost, ModelCost
+
+__all__ = ["cost"]
+
+
+def cost(model: Any, family: Family, input_size: tuple[int, ...] | None) -> ModelCost:
+    """Sizes of a supported model for one input of `input_size`, (H, W) or (frames, H, W); the configured by default.
+
+    Counted is the vision model itself. A classifier around it runs once per image and is not part of it.
+    """
+    projection = _patch_projection(model)
+    head = model.head if getattr(model, "use_head", False) else None
+    width = model.config.hidden_size
+    return ModelCost(
+        num_patches=_num_patches(model.config, projection, input_size),
+        blocks=tuple(_block(family, layer, width) for layer in family.layers_of(model)),
+        embed_weights=projection.weight.numel(),
+        head_weights=_head_weights(model, head, width),
+        pool_weights=0 if head is None else 2 * width * width,
+        pool_width=0 if head is None else width,
+    )
+
+
+def _patch_projection(model: Any) -> Any:
+    for module in model.embeddings.modules():
+        if isinstance(module, (nn.Conv2d, nn.Conv3d)):
+            return module
+    raise AttributeError(f"{type(model).__name__}.embeddings has no patch convolution")
+
+
+def _num_patches(config: Any, projection: Any, input_size: tuple[int, ...] | None) -> int:
+    if input_size is None:
+        size = config.image_size
+        input_size = (size, size) if isinstance(size, int) else tuple(size)
+    if len(projection.kernel_size) == 3 and len(input_size) == 2:
+        input_size = (config.num_frames, *input_size)
+    patches = 1
+    for length, step in zip(input_size, projection.kernel_size, strict=True):
+        patches *= length // step
+    return int(patches * (1 - getattr(config, "mask_ratio", 0.0)))
+
+
+def _block(family: Family, layer: Any, width: int) -> BlockCost:
+    attention = family.parts(layer).attention
+    head_dim = getattr(attention, "head_dim", None) or attention.attention_head_size
+    heads = getattr(attention, "num_heads", None) or attention.num_attention_heads
+    whole = layer.attention if hasattr(layer, "attention") else attention  # VideoMAE keeps its output layer outside
+    inside = _linear_weights(whole)
+    return BlockCost(width, heads, head_dim, inside, _linear_weights(layer) - inside)
+
+
+def _head_weights(model: Any, head: Any, width: int) -> int:
+    """Pooler, or the probe head's query, output and MLP."""
+    if head is not None:
+        return 2 * width * width + _linear_weights(head.mlp)
+    pooler = getattr(model, "pooler", None)
+    return 0 if pooler is None else _linear_weights(pooler)
+
+
+def _linear_weights(module: nn.Module) -> int:
+    return sum(part.weight.numel() for part in module.modules() if isinstance(part, nn.Linear))

@@ -1,0 +1,134 @@
+"""The transformers vision models that catis knows, found by class name so that none is imported for the asking."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import partial, reduce
+from typing import Any
+
+from torch import nn
+
+from catis.hosts import hf_readout as read
+from catis.hosts.hf_parts import ClipLayerParts, DinoLayerParts, HfLayerParts, VideoMaeLayerParts, VitLayerParts
+
+__all__ = ["FAMILIES", "Family", "family_of"]
+
+
+@dataclass(frozen=True)
+class Family:
+    """One modeling file of transformers.
+
+    Attributes:
+        title: Name for people.
+        module: Name of the file's module.
+        stem: What its class names begin with.
+        layers: Attribute path of the layer list.
+        parts: Adapter of a layer.
+        embed: Runs the model's embedding.
+        finish: Runs what comes after the layers.
+        num_prefix: Prefix tokens of a model.
+        has_cls: Whether token 0 is a CLS token.
+        model: Ending of the class whose forward runs the layers.
+        layer: Ending of the class of its layers.
+        attention: Ending of the class that holds the projections.
+    """
+
+    title: str
+    module: str
+    stem: str
+    layers: str
+    parts: type[HfLayerParts]
+    embed: read.Embed
+    finish: read.Finish
+    num_prefix: Callable[[Any], int]
+    has_cls: bool = True
+    model: str = "Model"
+    layer: str = "Layer"
+    attention: str = "Attention"
+
+    def known(self, ending: str) -> type[Any]:
+        """A class of this family as transformers defines it."""
+        return getattr(sys.modules[self.module], self.stem + ending)  # type: ignore[no-any-return]
+
+    def layers_of(self, model: nn.Module) -> nn.ModuleList:
+        """The layer list of a model."""
+        return reduce(getattr, self.layers.split("."), model)  # type: ignore[arg-type,return-value]
+
+
+def _no_prefix(model: Any) -> int:
+    return 0
+
+
+def _cls(model: Any) -> int:
+    return 1
+
+
+def _cls_and_distillation(model: Any) -> int:
+    return 2
+
+
+def _cls_and_registers(model: Any) -> int:
+    return 1 + int(model.config.num_register_tokens)
+
+
+def _module(package: str) -> str:
+    return f"transformers.models.{package}.modeling_{package}"
+
+
+_vit = partial(Family, layers="layers", parts=VitLayerParts, embed=read.embed_vit, finish=read.finish_vit)
+_dino = partial(Family, layers="encoder.layer", parts=DinoLayerParts, embed=read.embed_plain, finish=read.finish_dinov2)
+_tower = partial(Family, layers="encoder.layers", parts=ClipLayerParts, model="VisionModel", layer="EncoderLayer")
+
+FAMILIES = (
+    _vit("ViT", _module("vit"), "ViT", num_prefix=_cls),
+    _vit("DeiT", _module("deit"), "DeiT", num_prefix=_cls_and_distillation),
+    _vit("I-JEPA", _module("ijepa"), "IJepa", num_prefix=_no_prefix, has_cls=False),
+    _vit("ViT-MAE", _module("vit_mae"), "ViTMAE", embed=read.embed_mae, finish=read.finish_mae, num_prefix=_cls),
+    _dino("DINOv2", _module("dinov2"), "Dinov2", num_prefix=_cls),
+    _dino(
+        "DINOv2 with registers", _module("dinov2_with_registers"), "Dinov2WithRegisters", num_prefix=_cls_and_registers
+    ),
+    _dino(
+        "DINOv3",
+        _module("dinov3_vit"),
+        "DINOv3ViT",
+        layers="model.layer",
+        embed=read.embed_dinov3,
+        finish=read.finish_dinov3,
+        num_prefix=_cls_and_registers,
+    ),
+    _tower("CLIP", _module("clip"), "CLIP", embed=read.embed_clip, finish=read.finish_clip, num_prefix=_cls),
+    _tower(
+        "SigLIP",
+        _module("siglip"),
+        "Siglip",
+        embed=read.embed_plain,
+        finish=read.finish_siglip,
+        num_prefix=_no_prefix,
+        has_cls=False,
+    ),
+    Family(
+        "VideoMAE",
+        _module("videomae"),
+        "VideoMAE",
+        layers="encoder.layer",
+        parts=VideoMaeLayerParts,
+        embed=read.embed_videomae,
+        finish=read.finish_videomae,
+        num_prefix=_no_prefix,
+        has_cls=False,
+        attention="SelfAttention",
+    ),
+)
+_BY_CLASS = {(family.module, family.stem + family.model): family for family in FAMILIES}
+
+
+def family_of(kind: type[Any]) -> Family | None:
+    """The family that a model class belongs to, itself or through its bases; None if catis does not know it."""
+    for base in kind.__mro__:
+        found = _BY_CLASS.get((base.__module__, base.__qualname__))
+        if found is not None:
+            return found
+    return None

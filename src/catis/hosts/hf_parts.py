@@ -1,0 +1,184 @@
+"""Layers of transformers' vision models, taken apart between attention and MLP; four layouts cover ten families."""
+
+from __future__ import annotations
+
+import sys
+from dataclasses import dataclass
+from typing import Any, cast
+
+import torch
+from torch import Tensor
+from transformers.modeling_utils import ALL_ATTENTION_FUNCTIONS
+
+from catis.core.parts import Projection
+
+__all__ = ["ClipLayerParts", "DinoLayerParts", "HfLayerParts", "VideoMaeLayerParts", "VitLayerParts"]
+
+# Implementations known to add a float (B, 1, 1, N) mask to the logits. Flash kernels take none, and would drop it.
+_ADDS_BIAS = ("eager", "sdpa")
+
+
+@dataclass(frozen=True)
+class HfLayerParts:
+    """What the layouts share: separate projections, and attention by the implementation that the model is set to."""
+
+    layer: Any
+
+    @property
+    def attention(self) -> Any:
+        """The module that holds the projections."""
+        return self.layer.attention
+
+    def project(self, features: Tensor, positions: Tensor | None) -> Projection:
+        """The model's own q_proj, k_proj and v_proj."""
+        attn = self.attention
+        query, key, value = (_heads(proj(features), attn.head_dim) for proj in (attn.q_proj, attn.k_proj, attn.v_proj))
+        return Projection(query, key, value, key, _scale(attn))
+
+    def mix(self, projection: Projection, bias: Tensor | None) -> Tensor:
+        """Attention by the model's `attn_implementation`, read at every call, as the model itself does."""
+        attn = self.attention
+        implementation = attn.config._attn_implementation
+        if bias is not None and implementation not in _ADDS_BIAS:
+            raise ValueError(
+                f"attn_implementation={implementation!r} cannot add log(size) to the logits: call "
+                "model.set_attn_implementation('sdpa'), or apply with prop_attn=False"
+            )
+        run = ALL_ATTENTION_FUNCTIONS.get_interface(implementation, _own_function(attn, "eager_attention_forward"))
+        dropout = _dropout(attn) if attn.training else 0.0
+        query, key, value = projection.query, projection.key, projection.value
+        return cast(Tensor, run(attn, query, key, value, bias, dropout=dropout, scaling=projection.scale)[0]).transpose(1, 2)
+
+    def output(self, heads: Tensor, features: Tensor) -> Tensor:
+        """Output projection."""
+        return self.attention.o_proj(heads.transpose(1, 2).flatten(2))  # type: ignore[no-any-return]
+
+
+class VitLayerParts(HfLayerParts):
+    """ViTLayer, and its copies in DeiT, ViT-MAE and I-JEPA."""
+
+    def norm(self, x: Tensor) -> Tensor:
+        """LN1."""
+        return self.layer.layernorm_before(x)  # type: ignore[no-any-return]
+
+    def add_attention(self, x: Tensor, update: Tensor) -> Tensor:
+        """Residual with dropout."""
+        return self.layer.dropout(update) + x  # type: ignore[no-any-return]
+
+    def add_mlp(self, x: Tensor) -> Tensor:
+        """Second half of the layer."""
+        layer = self.layer
+        return layer.dropout(layer.mlp(layer.layernorm_after(x))) + x  # type: ignore[no-any-return]
+
+
+class DinoLayerParts(HfLayerParts):
+    """Dinov2Layer (with and without registers) and DINOv3ViTLayer, whose keys are rotated."""
+
+    def norm(self, x: Tensor) -> Tensor:
+        """LN1."""
+        return self.layer.norm1(x)  # type: ignore[no-any-return]
+
+    def project(self, features: Tensor, positions: Tensor | None) -> Projection:
+        """Projections; with rotary positions (one row of cos and sin per patch token) also the model's rotation.
+
+        The model infers the prefix from the number of rows, so they must be those of the tokens present.
+        """
+        plain = super().project(features, positions)
+        if positions is None:
+            return plain
+        cos, sin = (positions if positions.ndim == 2 else positions.unsqueeze(1)).chunk(2, -1)
+        rotate = _own_function(self.attention, "apply_rotary_pos_emb")
+        query, key = rotate(plain.query, plain.key, cos, sin)
+        return Projection(query, key, plain.value, plain.key, plain.scale)
+
+    def add_attention(self, x: Tensor, update: Tensor) -> Tensor:
+        """Residual with LayerScale and DropPath."""
+        return self.layer.drop_path(self.layer.layer_scale1(update)) + x  # type: ignore[no-any-return]
+
+    def add_mlp(self, x: Tensor) -> Tensor:
+        """Second half of the layer."""
+        layer = self.layer
+        return layer.drop_path(layer.layer_scale2(layer.mlp(layer.norm2(x)))) + x  # type: ignore[no-any-return]
+
+
+class ClipLayerParts(HfLayerParts):
+    """CLIPEncoderLayer and SiglipEncoderLayer."""
+
+    @property
+    def attention(self) -> Any:
+        """The module that holds the projections."""
+        return self.layer.self_attn
+
+    def norm(self, x: Tensor) -> Tensor:
+        """LN1."""
+        return self.layer.layer_norm1(x)  # type: ignore[no-any-return]
+
+    def output(self, heads: Tensor, features: Tensor) -> Tensor:
+        """Output projection, under its name here."""
+        return self.attention.out_proj(heads.transpose(1, 2).flatten(2))  # type: ignore[no-any-return]
+
+    def add_attention(self, x: Tensor, update: Tensor) -> Tensor:
+        """Residual."""
+        return x + update
+
+    def add_mlp(self, x: Tensor) -> Tensor:
+        """Second half of the layer."""
+        return x + self.layer.mlp(self.layer.layer_norm2(x))  # type: ignore[no-any-return]
+
+
+class VideoMaeLayerParts(HfLayerParts):
+    """VideoMAELayer, which keeps the older nesting of modules."""
+
+    @property
+    def attention(self) -> Any:
+        """The module that holds the projections."""
+        return self.layer.attention.attention
+
+    def norm(self, x: Tensor) -> Tensor:
+        """LN1."""
+        return self.layer.layernorm_before(x)  # type: ignore[no-any-return]
+
+    def project(self, features: Tensor, positions: Tensor | None) -> Projection:
+        """The model's own query, key and value."""
+        attn = self.attention
+        size = attn.attention_head_size
+        query, key, value = (_heads(proj(features), size) for proj in (attn.query, attn.key, attn.value))
+        return Projection(query, key, value, key, _scale(attn))
+
+    def output(self, heads: Tensor, features: Tensor) -> Tensor:
+        """Output projection and dropout."""
+        return self.layer.attention.output(heads.transpose(1, 2).flatten(2), features)  # type: ignore[no-any-return]
+
+    def add_attention(self, x: Tensor, update: Tensor) -> Tensor:
+        """Residual."""
+        return update + x
+
+    def add_mlp(self, x: Tensor) -> Tensor:
+        """Second half of the layer; its output module adds the residual."""
+        layer = self.layer
+        return layer.output(layer.intermediate(layer.layernorm_after(x)), x)  # type: ignore[no-any-return]
+
+
+def _heads(tokens: Tensor, head_dim: int) -> Tensor:
+    return tokens.unflatten(-1, (-1, head_dim)).transpose(1, 2)
+
+
+def _scale(attn: Any) -> float:
+    return float(attn.scaling if hasattr(attn, "scaling") else attn.scale)
+
+
+def _dropout(attn: Any) -> float:
+    """The families spell the attention dropout in three ways."""
+    for name in ("attention_dropout", "dropout_prob", "dropout"):
+        if hasattr(attn, name):
+            return float(getattr(attn, name))
+    raise AttributeError(f"{type(attn).__name__} has none of the known names of the attention dropout")
+
+
+def _own_function(attn: torch.nn.Module, name: str) -> Any:
+    """A function of the module that defines this attention class: each family has its own eager attention."""
+    return getattr(sys.modules[_defining_class(attn).__module__], name)
+
+
+def _defining_class(attn: torch.nn.Module) -> type[Any]:
+    return next(kind for kind in type(attn).__mro__ if "forward" in vars(kind))

@@ -1,0 +1,129 @@
+"""How each transformers family embeds its input and reads its last tokens out, by its own sub-modules."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable
+from typing import Any
+
+import torch
+from torch import Tensor
+from transformers.modeling_outputs import BaseModelOutput, BaseModelOutputWithPooling
+from transformers.utils import ModelOutput
+
+__all__ = [
+    "Embed",
+    "Finish",
+    "embed_clip",
+    "embed_dinov3",
+    "embed_mae",
+    "embed_plain",
+    "embed_videomae",
+    "embed_vit",
+    "finish_clip",
+    "finish_dinov2",
+    "finish_dinov3",
+    "finish_mae",
+    "finish_siglip",
+    "finish_videomae",
+    "finish_vit",
+]
+
+Embedded = tuple[Tensor, Tensor | None, Any]
+Expand = Callable[[Tensor], Tensor]
+Embed = Callable[..., Embedded]
+"""(model, pixel_values, other inputs) -> tokens, rotary positions or None, and what the read-out needs besides."""
+Finish = Callable[[Any, Tensor, Tensor | None, Expand, Any], ModelOutput]
+"""(model, last tokens, their sizes where pools weigh by them, un-merge to the full grid, extra) -> output."""
+
+
+def embed_vit(model: Any, pixel_values: Tensor, **inputs: Any) -> Embedded:
+    """Cast, patches, prefix and positions."""
+    weight = model.embeddings.patch_embeddings.projection.weight
+    return model.embeddings(pixel_values.to(weight.dtype), **inputs), None, None
+
+
+def finish_vit(model: Any, tokens: Tensor, size: Tensor | None, full: Expand, extra: Any) -> ModelOutput:
+    """Norm, and the pooler if there is one."""
+    last = full(model.layernorm(tokens))
+    return BaseModelOutputWithPooling(
+        last_hidden_state=last, pooler_output=None if model.pooler is None else model.pooler(last)
+    )
+
+
+def embed_mae(model: Any, pixel_values: Tensor, **inputs: Any) -> Embedded:
+    """Visible patches in their random order; the mask travels to the output."""
+    tokens, mask, ids_restore = model.embeddings(pixel_values, **inputs)
+    return tokens, None, (mask, ids_restore)
+
+
+def finish_mae(model: Any, tokens: Tensor, size: Tensor | None, full: Expand, extra: Any) -> ModelOutput:
+    """Norm of the visible patches, with mask and order."""
+    output = sys.modules["transformers.models.vit_mae.modeling_vit_mae"].ViTMAEModelOutput
+    mask, ids_restore = extra
+    return output(last_hidden_state=full(model.layernorm(tokens)), mask=mask, ids_restore=ids_restore)  # type: ignore[no-any-return]
+
+
+def embed_plain(model: Any, pixel_values: Tensor, **inputs: Any) -> Embedded:
+    """Embedding that needs nothing beside it."""
+    return model.embeddings(pixel_values, **inputs), None, None
+
+
+def finish_dinov2(model: Any, tokens: Tensor, size: Tensor | None, full: Expand, extra: Any) -> ModelOutput:
+    """Norm; the CLS token is the pooled vector."""
+    last = full(model.layernorm(tokens))
+    return BaseModelOutputWithPooling(last_hidden_state=last, pooler_output=last[:, 0, :])
+
+
+def embed_dinov3(model: Any, pixel_values: Tensor, **inputs: Any) -> Embedded:
+    """Tokens and their rotary positions."""
+    pixel_values = pixel_values.to(model.embeddings.patch_embeddings.weight.dtype)
+    positions = torch.cat(model.rope_embeddings(pixel_values), -1)  # one row of cos and sin per patch, for plans to carry
+    return model.embeddings(pixel_values, **inputs), positions, None
+
+
+def finish_dinov3(model: Any, tokens: Tensor, size: Tensor | None, full: Expand, extra: Any) -> ModelOutput:
+    """Norm; the CLS token is the pooled vector."""
+    last = full(model.norm(tokens))
+    return BaseModelOutputWithPooling(last_hidden_state=last, pooler_output=last[:, 0, :])
+
+
+def embed_clip(model: Any, pixel_values: Tensor, **inputs: Any) -> Embedded:
+    """Embedding and the norm before the layers."""
+    return model.pre_layrnorm(model.embeddings(pixel_values, **inputs)), None, None
+
+
+def finish_clip(model: Any, tokens: Tensor, size: Tensor | None, full: Expand, extra: Any) -> ModelOutput:
+    """Tokens as they are; the norm after the layers is on the pooled CLS token only."""
+    return BaseModelOutputWithPooling(
+        last_hidden_state=full(tokens), pooler_output=model.post_layernorm(tokens[:, 0, :])
+    )
+
+
+def finish_siglip(model: Any, tokens: Tensor, size: Tensor | None, full: Expand, extra: Any) -> ModelOutput:
+    """Full grid, and the probe's pooled vector."""
+    last = model.post_layernorm(tokens)
+    pooled = _probe(model.head, last, size) if model.use_head else None
+    return BaseModelOutputWithPooling(last_hidden_state=full(last), pooler_output=pooled)
+
+
+def _probe(head: Any, tokens: Tensor, size: Tensor | None) -> Tensor:
+    """SigLIP's probe over the tokens that are left, log(size) added to its logits so that a merged token counts."""
+    if size is None:
+        return head(tokens)  # type: ignore[no-any-return]
+    probe = head.probe.repeat(tokens.shape[0], 1, 1)
+    wide = size.to(torch.promote_types(tokens.dtype, torch.float32))
+    bias = wide.log().to(tokens.dtype)[:, None, :].repeat_interleave(head.attention.num_heads, dim=0)
+    pooled = head.attention(probe, tokens, tokens, attn_mask=bias)[0]
+    return (pooled + head.mlp(head.layernorm(pooled)))[:, 0]  # type: ignore[no-any-return]
+
+
+def embed_videomae(model: Any, pixel_values: Tensor, **inputs: Any) -> Embedded:
+    """Tubelets, those of bool_masked_pos left out."""
+    return model.embeddings(pixel_values, inputs.get("bool_masked_pos")), None, None
+
+
+def finish_videomae(model: Any, tokens: Tensor, size: Tensor | None, full: Expand, extra: Any) -> ModelOutput:
+    """Norm, where the head does not bring its own."""
+    last = tokens if model.layernorm is None else model.layernorm(tokens)
+    return BaseModelOutput(last_hidden_state=full(last))
