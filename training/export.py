@@ -60,6 +60,7 @@ def write_weights(source: Path, name: str) -> tuple[str, dict[str, str]]:
         tensors = {k.removeprefix("model."): v for k, v in tensors.items() if k.startswith("model.")}
     target = WEIGHTS / f"{name}.safetensors"
     save_file({k: v.to(torch.float16).contiguous() for k, v in tensors.items()}, target)
+    target.chmod(0o644)
     with safe_open(source, framework="pt") as file:
         meta = file.metadata()
     return hashlib.sha256(target.read_bytes()).hexdigest(), meta

@@ -46,12 +46,13 @@ def fresh_(model: VisionTransformer) -> None:
 
 def _plan(old: int, new: int) -> list[tuple[int, bool]]:
     """For each new block: which old block it starts from, and whether it is an inserted one."""
-    every = old // (new - old)
+    extra = new - old
+    if extra < 0 or (extra and extra % old and old % extra):
+        raise ValueError(f"cannot grow {old} blocks into {new}: pick a depth that spreads them evenly")
     out = []
     for i in range(old):
-        out.append((i, False))
-        if (i + 1) % every == 0 and len(out) - i - 1 < new - old:
-            out.append((i, True))
+        due = (i + 1) * extra // old - i * extra // old
+        out += [(i, False), *[(i, True)] * due]
     return out
 
 
@@ -63,11 +64,7 @@ def grow_(model: VisionTransformer, state: dict[str, Tensor]) -> None:
     """
     new = {k: v for k, v in state.items() if not k.startswith("blocks.")}
     old_depth = 1 + max(int(k.split(".")[1]) for k in state if k.startswith("blocks."))
-    depth = len(model.blocks)
-    plan = [(i, False) for i in range(depth)] if depth == old_depth else _plan(old_depth, depth)
-    if len(plan) != depth:
-        raise ValueError(f"cannot grow {old_depth} blocks into {depth}: pick a depth that spreads them evenly")
-    for at, (source, inserted) in enumerate(plan):
+    for at, (source, inserted) in enumerate(_plan(old_depth, len(model.blocks))):
         head = f"blocks.{source}."
         for key, value in state.items():
             if key.startswith(head):

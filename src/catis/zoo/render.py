@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from catis.zoo.objects import BUILDERS, CLASSES
-from catis.zoo.scene import SIZE, Piece, Scene
+from catis.zoo.scene import SIZE, Piece, Scene, luminance
 from catis.zoo.sdf import Field, Plane, box, circle, join, polygon, ring
 from catis.zoo.texture import background, pattern
 
@@ -21,13 +21,15 @@ class Brush(NamedTuple):
     Attributes:
         outline: half width in pixels of a line drawn along every part's edge; 0 for none.
         ink: colour of that line.
-        fill: colour that replaces every fill, or None to keep the scene's colours.
+        fill: paper colour that replaces every fill, or None to keep the scene's colours.
+        wash: with ``fill``, how much of a part's brightness is left as a grey wash.
         shade: strength of the darkening towards the edge of a part.
     """
 
     outline: float = 0.0
     ink: tuple[float, float, float] = (0.0, 0.0, 0.0)
     fill: tuple[float, float, float] | None = None
+    wash: float = 0.0
     shade: float = 0.3
 
 
@@ -70,7 +72,8 @@ def _edge(field: Field, scale: float) -> Field:
 def _draw(canvas: Field, w: Window, field: Field, scale: float, colour: Field, brush: Brush) -> None:
     """Lay one part down: fill, then outline."""
     if brush.fill is not None:
-        colour = np.asarray(brush.fill, dtype=np.float32)
+        paper = np.asarray(brush.fill, dtype=np.float32)
+        colour = paper + brush.wash * (luminance(colour)[..., None] - paper)
     _blend(canvas, w, _edge(field, scale), colour)
     if brush.outline > 0:
         line = np.abs(field) - brush.outline / scale

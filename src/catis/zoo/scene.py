@@ -68,6 +68,12 @@ class Scene:
     light: tuple[float, float, float]
 
 
+def luminance(canvas: Field) -> Field:
+    """Brightness of every colour."""
+    out: Field = canvas[..., 0] * LUMA[0] + canvas[..., 1] * LUMA[1] + canvas[..., 2] * LUMA[2]
+    return out
+
+
 def rotation(t: float) -> tuple[float, float]:
     """Point on the unit circle at half-angle tangent ``t``: a rotation without sine or cosine."""
     d = 1.0 + t * t
@@ -133,7 +139,7 @@ def draw_scene(rng: np.random.Generator, label: int, hard: bool = False) -> Scen
         label: class index.
         hard: draw from the hard tail: small, partly covered, low contrast, crowded, on another class's background.
     """
-    scale = _span(rng, 14.0, 22.0) if hard else _span(rng, 20.0, 34.0)
+    scale = _span(rng, 16.0, 24.0) if hard else _span(rng, 20.0, 34.0)
     room = max(4.0, SIZE / 2 - 0.95 * scale)
     x, y = (SIZE / 2 + room * _span(rng, -1.0, 1.0) for _ in range(2))
     luma = _span(rng, 0.2, 0.8)

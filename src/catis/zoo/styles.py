@@ -10,17 +10,11 @@ from collections.abc import Callable
 import numpy as np
 
 from catis.zoo.render import Brush, paint
-from catis.zoo.scene import LUMA, SIZE, Scene
+from catis.zoo.scene import SIZE, Scene, luminance
 from catis.zoo.sdf import Field, Plane
 from catis.zoo.texture import noise, pattern, wave
 
 Style = Callable[[np.random.Generator, Scene], Field]
-
-
-def luminance(canvas: Field) -> Field:
-    """Brightness of every pixel."""
-    out: Field = canvas[..., 0] * LUMA[0] + canvas[..., 1] * LUMA[1] + canvas[..., 2] * LUMA[2]
-    return out
 
 
 def _pixels() -> Plane:
@@ -97,13 +91,14 @@ def _quilt(rng: np.random.Generator, scene: Scene) -> Field:
 
 
 def sketch(rng: np.random.Generator, scene: Scene) -> Field:
-    """Pencil outlines on paper, of parts and of the marks of a texture: no colour, no background."""
+    """Pencil outlines on paper, of parts and texture marks, with a grey wash: no colour, no background."""
     tone = 0.85 + 0.12 * noise(rng, SIZE, 8)
     paper = tone[:, :, None] + np.zeros((1, 1, 3), np.float32)
     dark = 0.1 + 0.25 * float(rng.random())
     width = 0.4 + 0.5 * float(rng.random())
     fill = (0.91, 0.91, 0.91)
-    drawn = paint(rng, scene, Brush(outline=width, ink=(dark, dark, dark), fill=fill, shade=0.0), paper=paper)
+    brush = Brush(outline=width, ink=(dark, dark, dark), fill=fill, wash=0.6, shade=0.0)
+    drawn = paint(rng, scene, brush, paper=paper)
     grain = rng.random((SIZE, SIZE, 1), dtype=np.float32)
     return drawn + (grain - 0.5) * np.float32(0.1)
 
