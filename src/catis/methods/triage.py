@@ -11,7 +11,7 @@ import torch.nn.functional as F
 from torch import Tensor
 
 from catis.core.execute import take_rows
-from catis.core.order import order_by
+from catis.core.order import order_by, partition
 from catis.core.plan import EVICTED, Plan
 from catis.core.view import BlockView
 
@@ -50,9 +50,9 @@ def plan_merge(score: Tensor, view: BlockView, tau: float, evictions: int) -> Pl
     """Merge the r lowest into their most similar survivor (ablation: no protection, no eviction)."""
     ranked = order_by(score)
     removed, keep = ranked[:, : view.r], ranked[:, view.r :].sort(-1).values
-    unit = F.normalize(view.metric(), dim=-1)
+    unit = view.unit_keys()
     target = (take_rows(unit, removed) @ take_rows(unit, keep).transpose(1, 2)).argmax(-1)
-    return Plan(keep, removed, target)
+    return Plan(keep, removed, target, all_merge=True)
 
 
 def rank(score: Tensor) -> Tensor:
@@ -68,29 +68,29 @@ def _merge_and_evict(score: Tensor, view: BlockView, pool: Tensor, wanted: Tenso
     What the pool cannot supply is evicted: lowest first, a token that others merged into last of all. Destinations
     are at most half of the tokens and r is too, so no destination ever has to go.
     """
-    source, destination, merged = _pool_edges(view.metric(), pool, wanted, view.r)
+    source, destination, merged = _pool_edges(view.unit_keys(), pool, wanted, view.r)
     lowest = _lowest(score, torch.cat([source, destination], 1), merged.repeat(1, 2), view.r)
     turn = torch.arange(view.r, device=score.device) - merged.sum(-1, keepdim=True)
     removed = torch.where(merged, source, lowest.gather(1, turn.clamp_min(0)))
     gone = torch.zeros_like(score, dtype=torch.float32).scatter_(1, removed, 1.0)  # TensorRT sums no booleans
-    keep = order_by(gone)[:, : score.shape[1] - view.r]  # survivors, in token order
+    keep = partition(gone == 0)[:, : score.shape[1] - view.r]  # survivors, in token order
     slot = (1 - gone).cumsum(-1).long() - 1
     return Plan(keep, removed, torch.where(merged, slot.gather(1, destination), EVICTED))
 
 
-def _pool_edges(metric: Tensor, pool: Tensor, wanted: Tensor, r: int) -> tuple[Tensor, Tensor, Tensor]:
+def _pool_edges(unit: Tensor, pool: Tensor, wanted: Tensor, r: int) -> tuple[Tensor, Tensor, Tensor]:
     """The best edges inside a pool that is split alternately in token order.
 
     Returns:
         (B, r) source tokens, (B, r) their destinations, and (B, r) which of these edges are real and wanted.
     """
     size = pool.sum(-1, keepdim=True)
-    pooled = order_by(~pool)  # the pool first, in token order
+    pooled = partition(pool)
     side_a, side_b = pooled[:, ::2], pooled[:, 1::2]
     place = torch.arange(pooled.shape[1], device=pooled.device)
-    unit = F.normalize(metric, dim=-1)
-    similarity = take_rows(unit, side_a) @ take_rows(unit, side_b).transpose(1, 2)
-    similarity = similarity.masked_fill((place[1::2] >= size)[:, None, :], float("-inf"))
+    sorted_unit = take_rows(unit, pooled)
+    similarity = torch.bmm(sorted_unit[:, ::2], sorted_unit[:, 1::2].transpose(1, 2))
+    similarity = similarity.masked_fill_((place[1::2] >= size)[:, None, :], float("-inf"))
     best, partner = similarity.max(-1)
     top = order_by(best.masked_fill(place[::2] >= size, float("-inf")), descending=True)[:, :r]
     available = (size + 1) // 2 * (size > 1)

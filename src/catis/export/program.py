@@ -1,0 +1,121 @@
+"""A `torch.export` program of a model: one tensor in, one tensor out, batch size free or fixed."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+from torch.export import Dim, ExportedProgram
+
+from catis.errors import UnsupportedModelError
+from catis.export.check import check, default_batches
+from catis.export.report import ExportReport
+from catis.hosts import dispatch
+
+__all__ = ["INPUT", "OneOutput", "example_shape", "export_program", "one_output", "save_program"]
+
+INPUT = "pixel_values"
+# What a transformers output is read for, first found first.
+_OUTPUTS = ("logits", "image_embeds", "pooler_output", "last_hidden_state")
+
+
+class OneOutput(nn.Module):
+    """A model that takes pixels and returns one tensor, picked from a transformers output where there is one.
+
+    Attributes:
+        model: The model.
+        output: Field of its output, or "logits" where the model returns a tensor.
+    """
+
+    def __init__(self, model: nn.Module, output: str) -> None:
+        super().__init__()
+        self.model = model
+        self.output = output
+
+    def forward(self, pixel_values: Tensor) -> Tensor:
+        """The one tensor."""
+        found = self.model(pixel_values)
+        return found if isinstance(found, Tensor) else found[self.output]
+
+
+def one_output(model: nn.Module, example: Tensor) -> OneOutput:
+    """Wrap a model by what it returns for an example."""
+    with torch.no_grad():
+        found: Any = model(example)
+    if isinstance(found, Tensor):
+        return OneOutput(model, "logits")
+    fields = getattr(found, "keys", lambda: ())()
+    for name in _OUTPUTS:
+        if name in fields:
+            return OneOutput(model, name)
+    raise UnsupportedModelError(
+        f"{type(model).__name__} returned a {type(found).__name__}; expected a tensor or one of {', '.join(_OUTPUTS)}"
+    )
+
+
+def example_shape(model: nn.Module, batch: int) -> tuple[int, ...]:
+    """Input shape that a timm or transformers model is made for, batch first."""
+    target, _ = dispatch.find(model)
+    config: Any = getattr(target, "config", None)
+    if config is None:
+        patches: Any = target.patch_embed
+        return (batch, patches.proj.in_channels, *patches.img_size)
+    size = config.image_size
+    frames = (config.num_frames,) if hasattr(config, "num_frames") else ()
+    return (batch, *frames, config.num_channels, *((size, size) if isinstance(size, int) else size))
+
+
+def export_program(
+    model: nn.Module, *, input_shape: tuple[int, ...] | None = None, dynamic_batch: bool = True
+) -> ExportedProgram:
+    """The `torch.export` program of a model in eval mode. The model itself is not changed.
+
+    Args:
+        model: A reduced model, or a plain one.
+        input_shape: Shape of an input, batch first; the model's own by default.
+        dynamic_batch: Take any batch size; otherwise only that of `input_shape`.
+
+    Example:
+        >>> import catis, timm
+        >>> model = catis.apply(timm.create_model("test_vit").eval(), "tome", r=4)
+        >>> program = export_program(model)
+        >>> program.module()(torch.zeros(3, 3, 160, 160)).shape
+        torch.Size([3, 1000])
+    """
+    if model.training:
+        raise ValueError("the model is in training mode: call model.eval() before an export")
+    shape = input_shape or example_shape(model, 2 if dynamic_batch else 1)
+    if dynamic_batch and shape[0] < 2:
+        shape = (2, *shape[1:])  # a batch of one would be taken for a constant
+    example = torch.zeros(shape, dtype=next(model.parameters()).dtype)
+    wrapped = one_output(model, example).eval()
+    dynamic = {INPUT: {0: Dim("batch")}} if dynamic_batch else None
+    with torch.no_grad():
+        return torch.export.export(wrapped, (example,), dynamic_shapes=dynamic)
+
+
+def save_program(
+    model: nn.Module,
+    path: str | Path,
+    *,
+    input_shape: tuple[int, ...] | None = None,
+    dynamic_batch: bool = True,
+    tolerance: float = 1e-4,
+) -> ExportReport:
+    """Write a `torch.export` program (.pt2), load it back and compare it with the model; no file if they differ."""
+    program = export_program(model, input_shape=input_shape, dynamic_batch=dynamic_batch)
+    path = Path(path)
+    partial = path.with_name(path.name + ".partial.pt2")
+    example = program.example_inputs[0][0]  # type: ignore[index]
+    try:
+        torch.export.save(program, partial)
+        loaded = torch.export.load(partial).module()
+        wrapped = one_output(model, example)
+        batches = default_batches(tuple(example.shape), dynamic_batch)
+        found = check(wrapped, {f"torch.export {torch.__version__}": loaded}, batches, tolerance)
+        partial.replace(path)
+    finally:
+        partial.unlink(missing_ok=True)
+    return ExportReport(path, tuple(example.shape), dynamic_batch, wrapped.output, found)

@@ -1,0 +1,50 @@
+"""What an export did: the file, what it was checked against, and which operators it uses."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+
+__all__ = ["Comparison", "ExportReport"]
+
+
+@dataclass(frozen=True)
+class Comparison:
+    """One batch run by a runtime and by PyTorch.
+
+    Attributes:
+        runtime: Name and version of the runtime.
+        batch: Images in the batch.
+        difference: Largest absolute difference of any output.
+    """
+
+    runtime: str
+    batch: int
+    difference: float
+
+
+@dataclass(frozen=True)
+class ExportReport:
+    """A finished export.
+
+    Attributes:
+        path: The file.
+        input_shape: Shape of the example, batch first.
+        dynamic_batch: Whether the file takes any batch size.
+        output: Name of the output.
+        comparisons: Every check that was made; all within the tolerance.
+        operators: How often each ONNX operator occurs; empty for a `torch.export` program.
+    """
+
+    path: Path
+    input_shape: tuple[int, ...]
+    dynamic_batch: bool
+    output: str
+    comparisons: tuple[Comparison, ...]
+    operators: Mapping[str, int] = field(default_factory=dict)
+
+    @property
+    def worst(self) -> float:
+        """Largest difference over all checks."""
+        return max(comparison.difference for comparison in self.comparisons)
