@@ -166,8 +166,7 @@ def _judge(
     amounts = set(reduced.schedule.amounts or ())
     removed = sum(_means(distortion["merged"])) + sum(_means(distortion["evicted"]))
     r = amounts.pop() if len(amounts) == 1 else removed / reduced.facts.depth
-    agreement = reduced.agreement()
-    return judge(None if agreement is None else agreement.mean, after[last].mean, before[last].mean, r, r_crit)
+    return judge(reduced.agreement(), after[last].mean, before[last].mean, r, r_crit)
 
 
 def _means(estimates: Sequence[Estimate]) -> list[float]:

@@ -199,7 +199,7 @@ def _list(root: Path) -> list[str]:
     names = sorted(path.relative_to(root).as_posix() for path in files if path.suffix.lower() in EXTENSIONS)
     if not names:
         raise NoImagesError(
-            f"no images in {root}: {len(files)} files, none ending in {', '.join(sorted(EXTENSIONS))}; pass another folder"
+            f"no images in {root}: {len(files)} files, none ending in {', '.join(sorted(EXTENSIONS))}; pass another one"
         )
     return names
 

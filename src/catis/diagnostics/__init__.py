@@ -1,4 +1,4 @@
-"""When a reduced Vision Transformer will collapse, and of what: each diagnostic a pure function, with an accumulator."""
+"""When a reduced Vision Transformer will collapse, and of what: pure functions, each with an accumulator."""
 
 from catis.diagnostics.amplifier import Channel, closed_form, recurrence
 from catis.diagnostics.amplifier_fit import AmplifierFit, DualFit, fit_amplifier, fit_dual

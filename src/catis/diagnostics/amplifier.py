@@ -38,7 +38,9 @@ class Channel:
 
 
 def recurrence(channels: Sequence[Channel], amounts: Sequence[Sequence[float]]) -> Floats:
-    """Delta(l+1) = Delta(l) + sum over channels of (epsilon_0 + alpha Delta(l)) r(l) delta (Eq. recurrence, dual-channel).
+    """Delta(l+1) = Delta(l) + sum over channels of (epsilon_0 + alpha Delta(l)) r(l) delta.
+
+    Eq. recurrence with linear coupling for one channel, Eq. dual-channel for two.
 
     Args:
         channels: One for Eq. recurrence, two (merge, evict) for Eq. dual-channel.

@@ -48,7 +48,7 @@ class AmplifierFit:
 
     @property
     def growth(self) -> str:
-        """ "super-linear" or "sub-linear" where the test says so at 5 % (and no interval speaks against it), else "linear"."""
+        """Super-linear or sub-linear where the test says so at 5 % and no interval speaks against it, else linear."""
         straight = self.beta_low <= 1.0 <= self.beta_high
         if not self.p_value < SIGNIFICANCE or straight:
             return "linear"

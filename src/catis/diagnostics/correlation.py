@@ -103,7 +103,7 @@ class OffDiagonal:
         self._means.update("tokens", layer, torch.full_like(value, features.shape[1]))
 
     def compute(self) -> dict[str, list[Estimate]]:
-        """ "rho_off", "chance", "excess" and "tokens", per layer."""
+        """Per layer: "rho_off", "chance", "excess" and "tokens"."""
         return self._means.compute()
 
     def plot(self, ax: Any | None = None) -> Any:

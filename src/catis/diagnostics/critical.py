@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
+from itertools import pairwise
 
 import numpy as np
 from scipy import stats
@@ -34,7 +35,7 @@ class CriticalR:
     def monotone(self) -> bool:
         """Whether the scores tried fall with r, which bisection takes for granted."""
         ordered = [self.scores[r] for r in sorted(self.scores)]
-        return all(a >= b for a, b in zip(ordered, ordered[1:], strict=False))
+        return all(a >= b for a, b in pairwise(ordered))
 
 
 def find_critical_r(score: Callable[[int], float], r_max: int, vanilla: float = 1.0, drop: float = DROP) -> CriticalR:

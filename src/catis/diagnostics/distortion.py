@@ -75,7 +75,7 @@ class Distortion:
         self._seen[layer] = start + len(distance)
 
     def compute(self) -> dict[str, list[Estimate]]:
-        """ "distortion", "merged" and "evicted", per layer."""
+        """Per layer: "distortion", "merged" and "evicted"."""
         return self._means.compute()
 
     def leave_one_out(self) -> Tensor:

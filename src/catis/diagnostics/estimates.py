@@ -93,11 +93,10 @@ def band_layers(depth: int) -> dict[str, list[int]]:
         {'shallow': [0, 1, 2], 'middle': [4, 5, 6, 7], 'deep': [9, 10, 11]}
     """
     cuts = {"shallow": (0.0, 1 / 4), "middle": (1 / 3, 2 / 3), "deep": (3 / 4, 1.0)}
-    edges = {
-        name: (round(low * depth), max(round(high * depth), round(low * depth) + 1))
-        for name, (low, high) in cuts.items()
+    starts = {name: min(round(low * depth), depth - 1) for name, (low, _) in cuts.items()}
+    return {
+        name: list(range(starts[name], max(round(high * depth), starts[name] + 1))) for name, (_, high) in cuts.items()
     }
-    return {name: [layer for layer in range(low, high) if layer < depth] for name, (low, high) in edges.items()}
 
 
 def bands(per_layer: Sequence[Estimate]) -> Mapping[str, float]:

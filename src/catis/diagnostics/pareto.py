@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
+from itertools import pairwise
 
 __all__ = ["ConvexityTest", "Violation", "check_convexity"]
 
@@ -63,7 +64,7 @@ def check_convexity(
     """
     if len(reduction) != len(loss) or len(loss) < 3:
         raise ValueError(f"{len(reduction)} places and {len(loss)} losses: expected one each for three or more points")
-    if any(b <= a for a, b in zip(reduction, reduction[1:], strict=False)):
+    if any(b <= a for a, b in pairwise(reduction)):
         raise ValueError(f"reduction {list(reduction)}: expected strictly increasing places")
     tested = [_against_chord(reduction, loss, n, i) for i in range(1, len(loss) - 1)]
     bad = tuple(point for point in tested if point.loss > point.chord and point.sigmas > threshold)

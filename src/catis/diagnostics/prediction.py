@@ -1,11 +1,14 @@
-"""Predicts r_crit from one probe at one r: the fitted amplifier says how distortion scales, the probe's own images say
-how much of it they can take before their class changes.
+"""Predicts r_crit from one probe at one r.
+
+The fitted amplifier says how distortion scales with r; the probe's own images say how much of it they can take before
+their class changes.
 """
 
 from __future__ import annotations
 
 import math
 from dataclasses import dataclass
+from itertools import pairwise
 
 import numpy as np
 from numpy.typing import NDArray
@@ -126,5 +129,5 @@ def predict_critical_r(
 
 def _final(channel: Channel, schedule: Schedule, num_patches: int, has_cls: bool) -> float:
     counts = [num_patches, *schedule.token_counts(num_patches)]
-    removed = [float(a - b) for a, b in zip(counts, counts[1:], strict=False)]
+    removed = [float(a - b) for a, b in pairwise(counts)]
     return float(recurrence([channel], [steps_seen(removed, has_cls)])[-1])

@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from typing import Literal
 
 from catis.diagnostics.critical import DROP
+from catis.diagnostics.estimates import Estimate
 
 __all__ = ["Verdict", "judge"]
 
@@ -32,7 +33,7 @@ class Verdict:
     numbers: dict[str, float] = field(default_factory=dict)
 
 
-def judge(agreement: float | None, excess: float, vanilla_excess: float, r: float, r_crit: float | None) -> Verdict:
+def judge(agreement: Estimate | None, excess: float, vanilla_excess: float, r: float, r_crit: float | None) -> Verdict:
     """Judge a reduced model.
 
     Args:
@@ -43,11 +44,12 @@ def judge(agreement: float | None, excess: float, vanilla_excess: float, r: floa
         r_crit: Measured or predicted r_crit; None if beyond reach.
 
     Example:
-        >>> judge(0.99, 0.10, 0.09, r=4, r_crit=12).state
+        >>> kept, lost = Estimate(0.99, 0.98, 1.0, 500), Estimate(0.6, 0.55, 0.65, 500)
+        >>> judge(kept, 0.10, 0.09, r=4, r_crit=12).state
         'healthy'
-        >>> judge(0.60, 0.30, 0.09, r=23, r_crit=12).state
+        >>> judge(lost, 0.30, 0.09, r=23, r_crit=12).state
         'collapsed: structural'
-        >>> judge(0.60, 0.10, 0.09, r=23, r_crit=12).state
+        >>> judge(lost, 0.10, 0.09, r=23, r_crit=12).state
         'collapsed: semantic'
     """
     rise = excess - vanilla_excess
@@ -59,9 +61,10 @@ def judge(agreement: float | None, excess: float, vanilla_excess: float, r: floa
     if agreement is None:
         kept = "agreement was not measured: the model has no classifier"
     else:
-        numbers["agreement"] = agreement
-        kept = f"{100 * (1 - agreement):.1f} points of agreement with vanilla lost (limit {100 * DROP:.0f})"
-    if agreement is not None and 1 - agreement > DROP + 1e-9:
+        numbers |= {"agreement": agreement.mean, "n": float(agreement.n)}
+        lost = f"{100 * (1 - agreement.mean):.1f} points of agreement with vanilla lost"
+        kept = f"{lost} (limit {100 * DROP:.0f}; n={agreement.n}: +-{100 * _reach(agreement):.1f})"
+    if agreement is not None and 1 - agreement.mean > DROP + 1e-9:
         return Verdict("collapsed: structural" if structural else "collapsed: semantic", (kept, damage), numbers)
     if agreement is None and structural:
         return Verdict("collapsed: structural", (kept, damage), numbers)
@@ -71,3 +74,9 @@ def judge(agreement: float | None, excess: float, vanilla_excess: float, r: floa
         "r_crit is beyond half of the tokens" if r_crit is None else f"r={r:g} is below {SOON:.0%} of r_crit={r_crit:g}"
     )
     return Verdict("healthy", (kept, reach, damage), numbers)
+
+
+def _reach(agreement: Estimate) -> float:
+    """Half of Wilson's 95 % interval, which does not shrink to nothing when every class stayed."""
+    z, n, p = 1.96, agreement.n, agreement.mean
+    return z / (1 + z * z / n) * math.sqrt(p * (1 - p) / n + z * z / (4 * n * n))

@@ -1,0 +1,163 @@
+"""`catis diagnose`: reads a model and a folder, runs the health check, prints the tables, writes JSON and a figure."""
+
+from __future__ import annotations
+
+import math
+from pathlib import Path
+from typing import Annotated, Any
+
+import timm
+import typer
+from rich.console import Console
+from rich.markup import escape
+from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
+from rich.table import Table
+from torch import nn
+
+from catis.data.images import Preprocessing
+from catis.diagnose import diagnose
+from catis.diagnostics.figure import save_figure
+from catis.diagnostics.report import Diagnosis, rows
+from catis.errors import CatisError
+from catis.registry import list_methods
+
+__all__ = ["diagnose_command", "load_model"]
+
+COLUMNS = {
+    "layer": "block", "rho_s pairwise": "pairwise", "rho_s pool": "pool", "rho_s s_nf": "s_nf", "rho_s s_cls": "s_cls",
+    "rho_s fused": "fused", "delta_F": "delta F", "rho_off vanilla": "rho_off", "rho_off reduced": "reduced",
+    "chance reduced": "chance", "excess reduced": "excess", "tokens reduced": "tokens", "distortion": "distortion",
+}  # fmt: skip
+
+
+def diagnose_command(
+    model: Annotated[str, typer.Argument(help="timm model name, or a zoo model such as tiny-12")],
+    data: Annotated[Path, typer.Option("--data", help="folder of images; labels are not needed")],
+    r: Annotated[int | None, typer.Option("-r", help="tokens per block; default: half of all over the depth")] = None,
+    method: Annotated[str, typer.Option("--method", "-m", help="method to probe")] = "catis",
+    checkpoint: Annotated[Path | None, typer.Option(help="weights, .safetensors; without it timm's pretrained")] = None,
+    limit: Annotated[int | None, typer.Option("--limit", "-n", help="use this many images, spread evenly")] = None,
+    corruption: Annotated[str, typer.Option(help="any of the 15 ImageNet-C corruptions")] = "gaussian_noise",
+    severity: Annotated[int, typer.Option(min=1, max=5)] = 5,
+    seed: Annotated[int, typer.Option(min=0)] = 0,
+    batch_size: Annotated[int, typer.Option("--batch-size", "-b", min=1)] = 16,
+    crop_pct: Annotated[float | None, typer.Option(min=0.01, max=1.0, help="centre crop; default: the model's")] = None,
+    measure: Annotated[bool, typer.Option("--measure", help="also measure r_crit, by bisection")] = False,
+    output: Annotated[Path, typer.Option("--output", "-o", help="writes OUTPUT.json and OUTPUT.svg")] = Path(
+        "diagnosis"
+    ),
+) -> None:
+    """Say before deployment how far a model can be compressed, and of what it would collapse."""
+    console = Console()
+    try:
+        if method not in list_methods():
+            raise ValueError(f"method={method!r}: expected one of {', '.join(list_methods())}")
+        net, preprocessing = load_model(model, checkpoint, crop_pct)
+        with _bar(console) as bar:
+            task = bar.add_task("images", total=None)
+            found = diagnose(
+                net, data, method=method, r=r, corruption=corruption, severity=severity, seed=seed, measure=measure,
+                batch_size=batch_size, limit=limit, preprocessing=preprocessing,
+                progress=lambda done, total: bar.update(task, completed=done, total=total),
+            )  # fmt: skip
+    except (CatisError, ValueError, OSError) as error:
+        console.print(f"[red]error:[/red] {escape(str(error))}", highlight=False, soft_wrap=True)
+        raise typer.Exit(1) from error
+    show(found, model, console)
+    found.save(output.with_name(output.name + ".json"))
+    save_figure(found, output.with_name(output.name + ".svg"))
+    console.print(f"wrote {output}.json and {output}.svg")
+    if not found.complete:
+        raise typer.Exit(130)
+
+
+def load_model(name: str, checkpoint: Path | None, crop_pct: float | None = None) -> tuple[nn.Module, Preprocessing]:
+    """A zoo model, or a timm model with the weights of a file or timm's own pretrained ones."""
+    from catis.zoo.models import DEPTHS, MEAN, STD, load
+
+    if name in DEPTHS:
+        small: Any = load(name)
+        return small, Preprocessing(small.patch_embed.img_size, crop_pct or 1.0, MEAN, STD)
+    if checkpoint is not None and checkpoint.suffix != ".safetensors":
+        raise ValueError(f"checkpoint {checkpoint}: expected a .safetensors file; pickled weights can run code")
+    if not timm.is_model(name):
+        near = ", ".join(timm.list_models(f"*{name.split('_')[0]}*")[:5]) or "see timm.list_models()"
+        raise ValueError(f"model {name!r}: no such timm model or zoo model; near it: {near}")
+    net: nn.Module = timm.create_model(name, pretrained=checkpoint is None)
+    if checkpoint is not None:
+        _load_weights(net, checkpoint)
+    prepared = Preprocessing.for_model(net)
+    return net, prepared if crop_pct is None else Preprocessing(**{**prepared.__dict__, "crop_pct": crop_pct})
+
+
+def _load_weights(net: nn.Module, checkpoint: Path) -> None:
+    from safetensors import SafetensorError
+    from safetensors.torch import load_file
+
+    try:
+        net.load_state_dict({key: value.float() for key, value in load_file(checkpoint).items()})
+    except (SafetensorError, RuntimeError) as error:
+        raise ValueError(f"checkpoint {checkpoint} does not fit {type(net).__name__}: {error}") from error
+
+
+def _bar(console: Console) -> Progress:
+    columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn())
+    return Progress(*columns, console=console, transient=True)
+
+
+def show(found: Diagnosis, model: str, console: Console) -> None:
+    """Print the per-layer table, the bands, the fits, and the verdict with its reasons."""
+    state = "" if found.complete else ", interrupted"
+    title = f"{model}, {found.method} {found.r}, {found.n} images{state}; rho_s under {found.corruption}"
+    console.print(_table(title, list(COLUMNS.values()), [[row.get(name) for name in COLUMNS] for row in rows(found)]))
+    signals = {name: band for name, band in found.bands().items() if name not in ("frobenius", "pool_share")}
+    names = ["shallow", "middle", "deep", "layers"]
+    body = [[signal, *(band[name] for name in names)] for signal, band in signals.items()]
+    console.print(_table("rho_s by depth", ["signal", *names], body))
+    if found.amplifier is not None:
+        fit = found.amplifier
+        console.print(
+            f"distortion: beta {fit.beta:.3f} [{fit.beta_low:.3f}, {fit.beta_high:.3f}], R2 {fit.r_squared:.3f} against"
+            f" {fit.linear_r_squared:.3f} of a straight line (p {fit.p_value:.2g}): {fit.growth}",
+            highlight=False,
+            markup=False,
+        )
+    if found.agreement is not None:
+        console.print(f"agreement with vanilla: {found.agreement.mean:.3f} (n={found.agreement.n})", highlight=False)
+    console.print(_critical(found), highlight=False, markup=False)
+    for name, reason in found.broken[:10]:
+        console.print(f"[yellow]not read:[/yellow] {escape(f'{name}: {reason}')}", highlight=False, soft_wrap=True)
+    if found.broken:
+        console.print(f"{len(found.broken)} images could not be read and were left out", highlight=False)
+    colour = {"healthy": "green", "trigger soon": "yellow"}.get(found.verdict.state, "red")
+    console.print(f"[bold {colour}]{found.verdict.state}[/bold {colour}]", highlight=False)
+    for reason in found.verdict.reasons:
+        console.print(f"  {reason}", highlight=False, markup=False)
+
+
+def _critical(found: Diagnosis) -> str:
+    if found.agreement is None:
+        return "r_crit: not predicted, the model has no classifier"
+    word = "none up to half of the tokens" if found.r_crit_predicted is None else str(found.r_crit_predicted)
+    line = f"r_crit predicted from this probe: {word}"
+    if found.r_crit_measured is not None:
+        line += f"; measured: {found.r_crit_measured.r or 'none'} (tried {sorted(found.r_crit_measured.scores)})"
+    return line
+
+
+def _table(title: str, columns: list[str], body: list[list[Any]]) -> Table:
+    table = Table(title=title, title_justify="left")
+    for column in columns:
+        table.add_column(column, justify="right", no_wrap=True)
+    for row in body:
+        table.add_row(*(_cell(value) for value in row))
+    return table
+
+
+def _cell(value: Any) -> str:
+    if isinstance(value, str):
+        return value
+    if value is None or math.isnan(value):
+        return "-"
+    whole = isinstance(value, int) or (value == int(value) and abs(value) >= 2)
+    return f"{value:.0f}" if whole else f"{value:.3f}" if abs(value) >= 0.01 or value == 0 else f"{value:.1e}"

@@ -1,0 +1,105 @@
+"""The verdict's four states with their numbers, and the prediction of r_crit from one probe."""
+
+import math
+
+import numpy as np
+import pytest
+import torch
+
+from catis.core.schedule import Schedule
+from catis.diagnostics.amplifier import Channel, recurrence
+from catis.diagnostics.estimates import Estimate
+from catis.diagnostics.prediction import FlipCurve, Tolerance, predict_critical_r, steps_seen
+from catis.diagnostics.verdict import judge
+
+
+def share(mean, n=1000):
+    return Estimate(mean, math.nan, math.nan, n)
+
+
+@pytest.mark.parametrize(
+    ("agreement", "excess", "r", "r_crit", "state"),
+    [
+        (share(0.99), 0.10, 4, 12, "healthy"),
+        (share(0.95), 0.30, 4, 12, "healthy"),  # exactly 5 points is not more than 5
+        (share(0.96), 0.10, 10, 12, "trigger soon"),
+        (share(0.96), 0.10, 9, 12, "healthy"),
+        (share(0.96), 0.10, 9, None, "healthy"),
+        (share(0.80), 0.16, 13, 12, "collapsed: structural"),
+        (share(0.80), 0.14, 13, 12, "collapsed: semantic"),
+        (None, 0.16, 13, None, "collapsed: structural"),
+        (None, 0.10, 13, None, "healthy"),
+    ],
+)
+def test_states(agreement, excess, r, r_crit, state):
+    verdict = judge(agreement, excess, 0.10, r, r_crit)
+    assert verdict.state == state
+    assert verdict.numbers["rho_off_rise"] == pytest.approx(excess - 0.10)
+    assert any("rho_off" in reason for reason in verdict.reasons)
+
+
+def test_reasons_carry_the_numbers():
+    reasons = " ".join(judge(share(0.80, 100), 0.2, 0.1, 13, 12).reasons)
+    assert "20.0 points" in reasons
+    assert "n=100" in reasons
+    assert "+0.100" in reasons
+
+
+def test_few_images_are_said_to_be_few_also_when_none_changed():
+    assert "+-39.7" in judge(share(1.0, 1), 0.1, 0.1, 4, 12).reasons[0]
+
+
+def test_flip_curve_finds_the_logistic_that_made_the_flips():
+    rng = np.random.default_rng(0)
+    log = rng.uniform(-4, 0, 20_000)
+    flips = rng.random(log.size) < 1 / (1 + np.exp(-3.0 * (log + 1.5)))
+    curve = FlipCurve()
+    for part in np.array_split(np.arange(log.size), 7):
+        curve.update(torch.from_numpy(10 ** log[part]), torch.from_numpy(flips[part]))
+    found = curve.compute()
+    assert found.middle == pytest.approx(-1.5, abs=0.05)
+    assert found.slope == pytest.approx(3.0, rel=0.05)
+    assert found.disagreement() == pytest.approx(flips.mean(), abs=0.005)
+    assert found.disagreement(10.0) > found.disagreement() > found.disagreement(0.1) > found.disagreement(0.0) == 0
+
+
+def test_a_probe_where_nothing_or_everything_changed_stays_finite():
+    for changed in (False, True):
+        curve = FlipCurve()
+        curve.update(torch.full((50,), 0.01), torch.full((50,), changed))
+        found = curve.compute()
+        assert math.isfinite(found.middle)
+        assert (found.disagreement() > 0.5) == changed
+
+
+def test_no_images_no_curve():
+    with pytest.raises(ValueError, match="no images"):
+        FlipCurve().compute()
+
+
+def test_prediction_solves_the_model_it_is_made_of():
+    """With a sharp tolerance at twice the probe's distortion, r_crit is the first r that doubles it."""
+    channel, probe = Channel(0.001, 0.01), Schedule.parse(8, 12)
+    at_probe = recurrence([channel], [steps_seen([8.0] * 12, True)])[-1]
+    sharp = Tolerance(middle=math.log10(2), slope=1e4, distances=(0.0,), weights=(1.0,))
+    want = next(r for r in range(1, 98) if final(channel, r) > 2 * at_probe)
+    assert predict_critical_r(channel, sharp, probe, 196, has_cls=True) == want > 8
+
+
+def final(channel, r):
+    left, amounts = 196, []
+    for _ in range(12):
+        amounts.append(float(min(r, left // 2)))
+        left -= min(r, left // 2)
+    return recurrence([channel], [steps_seen(amounts, True)])[-1]
+
+
+def test_nothing_to_fear_is_none():
+    calm = Tolerance(middle=9.0, slope=5.0, distances=(-5.0,), weights=(1.0,))
+    assert predict_critical_r(Channel(0.001, 0.01), calm, Schedule.parse(8, 12), 196, has_cls=True) is None
+    assert predict_critical_r(Channel(0.0, 0.0), calm, Schedule.parse(8, 12), 196, has_cls=False) is None
+
+
+def test_a_cls_token_feels_reduction_one_block_late():
+    assert steps_seen([1.0, 2.0, 3.0], has_cls=True) == [0.0, 1.0, 2.0]
+    assert steps_seen([1.0, 2.0, 3.0], has_cls=False) == [1.0, 2.0, 3.0]
