@@ -32,13 +32,11 @@ def execute(plan: Plan, x: Tensor, state: TokenState) -> tuple[Tensor, TokenStat
         ([2.0, 9.0], [[2.0, 1.0]])
     """
     with _full_precision(x.device.type):
-        members = None if plan.target is None else _membership(plan)
-        size = _next_size(plan, state.size, members)
-        merged = _merge(plan, x, state, size, members)
-        return merged, TokenState(
+        size = _next_size(plan, state.size)
+        return _merge(plan, x, state, size), TokenState(
             num_prefix=state.num_prefix,
             size=size,
-            cls_attention=_next_cls(plan, members),
+            cls_attention=_next_cls(plan),
             provenance=None if state.provenance is None else follow(plan, state.provenance),
             positions=None if state.positions is None else take_rows(state.positions, plan.keep),
         )
@@ -59,8 +57,8 @@ def take_rows(values: Tensor, index: Tensor) -> Tensor:
 
 def group_sum(plan: Plan, values: Tensor) -> Tensor:
     """(B, K) sum of per-token (B, N_p) values over each surviving token's group; what is evicted is dropped."""
-    members = None if plan.target is None else _membership(plan)
-    return _sum(plan, values, members)
+    kept = values.gather(1, plan.keep)
+    return kept if plan.target is None else _add_to(kept, plan, values.gather(1, plan.removed))
 
 
 def follow(plan: Plan, provenance: Tensor) -> Tensor:
@@ -105,55 +103,66 @@ def _full_precision(device_type: str) -> AbstractContextManager[object]:
     return nullcontext()
 
 
-def _membership(plan: Plan) -> Tensor:
-    """(B, K, R) 1 where removed token r merges into survivor k.
+def _add_to(base: Tensor, plan: Plan, values: Tensor, prefix: int = 0) -> Tensor:
+    """Add (B, R, ...) values to their targets' rows of (B, prefix + K, ...), which is overwritten.
 
-    Merging is a product with this matrix: deterministic on every device, and plain MatMul after export, where
-    scatter with reduction is missing from TensorRT. An evicted token's column is all zero.
+    On CPU only R rows are touched. Elsewhere, and in an exported graph, it is a product with the membership matrix:
+    deterministic on CUDA, and plain MatMul where TensorRT lacks scatter with reduction.
     """
+    assert plan.target is not None
+    if base.device.type != "cpu" or torch.compiler.is_exporting():
+        members = F.pad(_membership(plan), (0, 0, prefix, 0)).to(base.dtype)
+        return base + torch.bmm(members, values.reshape(*values.shape[:2], -1)).view_as(base)
+    rows = plan.target if plan.all_merge else plan.target.clamp_min(0)
+    if not plan.all_merge:
+        merges = (plan.target >= 0).view(*plan.target.shape, *[1] * (values.ndim - 2))
+        values = torch.where(merges, values, 0.0)
+    rows = (rows + torch.arange(prefix, base.shape[0] * base.shape[1], base.shape[1])[:, None]).view(-1)
+    base.view(-1, *base.shape[2:]).index_add_(0, rows, values.reshape(-1, *base.shape[2:]))
+    return base
+
+
+def _membership(plan: Plan) -> Tensor:
+    """(B, K, R) 1 where removed token r merges into survivor k; an evicted token's column is all zero."""
     assert plan.target is not None
     slots = torch.arange(plan.num_kept, device=plan.keep.device)
     return (plan.target[:, None, :] == slots[:, None]).to(torch.float32)
 
 
-def _sum(plan: Plan, values: Tensor, members: Tensor | None) -> Tensor:
-    kept = values.gather(1, plan.keep)
-    if members is None:
-        return kept
-    gone = values.gather(1, plan.removed)
-    return torch.baddbmm(kept.unsqueeze(-1), members.to(kept.dtype), gone.unsqueeze(-1)).squeeze(-1)
-
-
-def _next_size(plan: Plan, size: Tensor | None, members: Tensor | None) -> Tensor | None:
+def _next_size(plan: Plan, size: Tensor | None) -> Tensor | None:
     if size is not None:
-        return _sum(plan, size, members)
-    return None if members is None else members.sum(-1) + 1
+        return group_sum(plan, size)
+    if plan.target is None:
+        return None
+    ones = torch.ones(plan.keep.shape, device=plan.keep.device)
+    return _add_to(ones, plan, torch.ones(plan.removed.shape, device=plan.keep.device))
 
 
-def _next_cls(plan: Plan, members: Tensor | None) -> Tensor | None:
+def _next_cls(plan: Plan) -> Tensor | None:
     if plan.cls_attention is None:
         return None
-    carried = _sum(plan, plan.cls_attention, members)
+    carried = group_sum(plan, plan.cls_attention)
     return carried / carried.sum(-1, keepdim=True).clamp_min(torch.finfo(carried.dtype).tiny)
 
 
-def _merge(plan: Plan, x: Tensor, state: TokenState, size: Tensor | None, members: Tensor | None) -> Tensor:
+def _merge(plan: Plan, x: Tensor, state: TokenState, size: Tensor | None) -> Tensor:
     prefix = state.num_prefix
     kept = take_rows(x, _with_prefix(plan.keep, prefix))
-    if plan.target is None or members is None:
+    if plan.target is None:
         return kept
-    accumulator = torch.float32 if x.dtype in (torch.float16, torch.bfloat16) else x.dtype
-    home = plan.keep.gather(1, plan.target.clamp_min(0))
-    gone, destination = take_rows(x, torch.cat([plan.removed, home], 1) + prefix).to(accumulator).chunk(2, 1)
+    wide = torch.promote_types(x.dtype, torch.float32)  # half precision would lose small shares
+    slot = plan.target if plan.all_merge else plan.target.clamp_min(0)
+    home = plan.keep.gather(1, slot)
+    gone, destination = take_rows(x, torch.cat([plan.removed, home], 1) + prefix).to(wide).chunk(2, 1)
     if plan.blend == "max":
         return _merge_max(plan, kept, gone, prefix)
     # A group's mean is its destination plus each member's share of the way to it, so only destinations change.
-    share = _shares(plan, state.size, size, members, accumulator).unsqueeze(-1)
-    spread = F.pad(members.to(accumulator), (0, 0, prefix, 0)) if prefix else members.to(accumulator)
-    merged = torch.baddbmm(kept.to(accumulator), spread, (gone - destination) * share)
+    share = _shares(plan, slot, state.size, size, wide)
+    step = (gone - destination) * share.unsqueeze(-1)
     if plan.blend in ("mlerp", "mlerp_dst"):
-        merged = _rescale(plan, merged, kept, gone, members, prefix)
-    return merged.to(x.dtype)
+        own = kept[:, prefix:].norm(dim=-1, dtype=wide)
+        return _rescale(plan, _add_to(kept.to(wide, copy=True), plan, step, prefix), own, gone, prefix).to(x.dtype)
+    return _add_to(kept.to(wide), plan, step, prefix).to(x.dtype)
 
 
 def _with_prefix(keep: Tensor, prefix: int) -> Tensor:
@@ -162,25 +171,23 @@ def _with_prefix(keep: Tensor, prefix: int) -> Tensor:
     return torch.cat([torch.arange(prefix, device=keep.device).expand(keep.shape[0], -1), keep + prefix], 1)
 
 
-def _shares(
-    plan: Plan, size: Tensor | None, next_size: Tensor | None, members: Tensor, dtype: torch.dtype
-) -> Tensor:
+def _shares(plan: Plan, slot: Tensor, size: Tensor | None, next_size: Tensor | None, dtype: torch.dtype) -> Tensor:
     """(B, R) weight of each removed token over the total weight of its group."""
-    assert plan.target is not None
-    if plan.blend == "weight":
-        assert plan.weight is not None
-        weight, total = plan.weight.gather(1, plan.removed), _sum(plan, plan.weight, members)
-    elif plan.blend == "size" and size is not None:
-        assert next_size is not None
-        weight, total = size.gather(1, plan.removed), next_size
+    weight = plan.weight if plan.blend == "weight" else size if plan.blend == "size" else None
+    if plan.blend == "size":
+        total = next_size
+    elif weight is not None:
+        total = group_sum(plan, weight)
     else:
-        weight, total = members.new_ones(()), members.sum(-1) + 1
-    return weight.to(dtype) / total.gather(1, plan.target.clamp_min(0)).to(dtype)
+        total = _next_size(plan, None)
+    assert total is not None
+    own = 1.0 if weight is None else weight.gather(1, plan.removed).to(dtype)
+    return own / total.gather(1, slot).to(dtype)
 
 
-def _rescale(plan: Plan, merged: Tensor, kept: Tensor, gone: Tensor, members: Tensor, prefix: int) -> Tensor:
+def _rescale(plan: Plan, merged: Tensor, own: Tensor, gone: Tensor, prefix: int) -> Tensor:
     """MLERP: give each merged vector the length of its longest member (BASELINES 1.2)."""
-    own = kept[:, prefix:].to(merged.dtype).norm(dim=-1)
+    members = _membership(plan)
     longest = torch.maximum(own, (members * gone.norm(dim=-1)[:, None, :]).amax(-1))
     length = merged[:, prefix:].norm(dim=-1) if plan.blend == "mlerp" else own
     is_destination = members.any(-1) & (length > 0)

@@ -5,7 +5,6 @@ from __future__ import annotations
 from typing import NamedTuple
 
 import torch
-import torch.nn.functional as F
 from torch import Tensor
 
 from catis.core.order import order_by
@@ -40,11 +39,10 @@ def alternate(num_prefix: int) -> tuple[slice, slice]:
     return slice(first, None, 2), slice(1 - first, None, 2)
 
 
-def cosine_sides(metric: Tensor, num_prefix: int) -> Tensor:
-    """(B, |A|, |B|) cosine similarity between the two sides of (B, N_p, d); a zero vector is similar to nothing."""
-    unit = F.normalize(metric, dim=-1)
+def cosine_sides(unit: Tensor, num_prefix: int) -> Tensor:
+    """(B, |A|, |B|) cosine similarity between the two sides of (B, N_p, d) vectors of unit length."""
     side_a, side_b = alternate(num_prefix)
-    return unit[:, side_a] @ unit[:, side_b].transpose(1, 2)
+    return torch.bmm(unit[:, side_a], unit[:, side_b].transpose(1, 2))
 
 
 def best_edges(scores: Tensor, r: int) -> Matching:

@@ -34,6 +34,7 @@ class Plan:
         keep: (B, K) tokens that survive, in output order.
         removed: (B, R) tokens that go.
         target: (B, R) position in `keep` that each removed token merges into, or EVICTED; None when all are evicted.
+        all_merge: Whether no target is EVICTED; saves the executor the masks.
         blend: How merged vectors are averaged.
         weight: (B, N_p) weights, for blend "weight".
         cls_attention: (B, N_p) A_cls of this block, for the executor to carry to the next one; None if not wanted.
@@ -48,6 +49,7 @@ class Plan:
     keep: Tensor
     removed: Tensor
     target: Tensor | None = None
+    all_merge: bool = False
     blend: Blend = "size"
     weight: Tensor | None = None
     cls_attention: Tensor | None = None

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import reduce
 
 import torch
 from torch import Tensor
 
-__all__ = ["BlockView"]
+__all__ = ["BlockView", "unit_length"]
 
 
 @dataclass(frozen=True)
@@ -61,6 +62,16 @@ class BlockView:
         """(B, N_p, d) K: content keys of the patch tokens, averaged over heads (ToMe's metric)."""
         return self.content_key[:, :, self.num_prefix :].mean(1)
 
+    def unit_keys(self) -> Tensor:
+        """(B, N_p, d) K at unit length, for cosines; a zero key stays zero, similar to nothing.
+
+        Length does not matter here, so heads are summed; few heads one by one, which is faster on CPU.
+        """
+        keys = self.content_key[:, :, self.num_prefix :]
+        few = keys.device.type == "cpu" and keys.shape[1] <= 6
+        total = reduce(torch.add, keys.unbind(1)) if few else keys.sum(1)
+        return unit_length(total)
+
     def cls_attention(self) -> Tensor | None:
         """(B, N_p) A_cls: CLS row of the softmaxed attention, mean over heads, renormalised over the patches.
 
@@ -68,13 +79,28 @@ class BlockView:
         """
         if not self.has_cls:
             return None
-        row = self._logits(self.query[:, :, :1]).softmax(-1)[:, :, 0, self.num_prefix :].mean(1)
+        row = self._cls_logits().softmax(-1)[:, :, self.num_prefix :].sum(1)
         return row / row.sum(-1, keepdim=True).clamp_min(torch.finfo(row.dtype).tiny)
 
     def attention_map(self) -> Tensor:
         """(B, H, N, N) softmaxed attention. The fused kernel never makes it: this is a second, unfused pass."""
-        return self._logits(self.query).softmax(-1)
+        logits = (self.query * self.scale) @ self.key.transpose(-2, -1)
+        return (logits if self.bias is None else logits + self.bias).softmax(-1)
 
-    def _logits(self, query: Tensor) -> Tensor:
-        logits = (query * self.scale) @ self.key.transpose(-2, -1)
-        return logits if self.bias is None else logits + self.bias
+    def _cls_logits(self) -> Tensor:
+        """(B, H, N) logits of the CLS query, as one product: a block-diagonal matrix of the heads' queries times K.
+
+        A product per head would first copy all keys, which are strided between queries and values.
+        """
+        batch, heads, tokens, width = self.key.shape
+        query = self.query[:, :, 0] * self.scale
+        diagonal = torch.eye(heads, dtype=query.dtype, device=query.device)[:, :, None] * query[:, :, None, :]
+        keys = self.key.transpose(1, 2).reshape(batch, tokens, heads * width)
+        logits = torch.bmm(diagonal.view(batch, heads, heads * width), keys.transpose(1, 2))
+        return logits if self.bias is None else logits + self.bias[:, 0]
+
+
+def unit_length(vectors: Tensor) -> Tensor:
+    """Vectors of unit length; zero vectors stay zero."""
+    length = torch.linalg.vector_norm(vectors, dim=-1, keepdim=True)
+    return vectors / length.clamp_min(torch.finfo(vectors.dtype).tiny)

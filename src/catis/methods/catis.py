@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import ClassVar, Literal, get_args
 
 import torch
@@ -76,7 +76,7 @@ class Catis(Method):
             plan = decide[self.strategy](score, view, self.tau, self._evictions(view.r))
         if view.explain:
             notes |= {"score": score, "threshold": score.new_full(score.shape[:1], self.tau)}
-        return Plan(plan.keep, plan.removed, plan.target, plan.blend, cls_attention=attention, notes=notes)
+        return replace(plan, cls_attention=attention, notes=notes)
 
     def macs(self, shape: BlockShape) -> int:
         """The unary signals, matching inside M, and the merge."""

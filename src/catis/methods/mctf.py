@@ -14,7 +14,7 @@ from catis.core.parts import BlockParts
 from catis.core.plan import Blend, Plan
 from catis.core.schedule import Schedule
 from catis.core.state import TokenState
-from catis.core.view import BlockView
+from catis.core.view import BlockView, unit_length
 from catis.methods import mctf_reference
 
 __all__ = ["MCTF", "bidirectional_plan", "multi_criteria"]
@@ -104,7 +104,7 @@ class MCTF(Method):
         weight = received if size is None else received * size
         weight = weight.clamp_min(torch.finfo(weight.dtype).tiny)  # a group that nobody attends to is averaged evenly
         notes = {"score": received, "threshold": _weakest(scores, r)} if explain else {}
-        return Plan(keep, removed, target, _BLENDS[self.pooling], weight, notes=notes)
+        return Plan(keep, removed, target, True, _BLENDS[self.pooling], weight, notes=notes)
 
     def run_block(
         self, parts: BlockParts, x: Tensor, state: TokenState, layer: int, settings: Reduction
@@ -123,7 +123,7 @@ def multi_criteria(
     The authors divide 1/a and 1/s by their maximum; that scales all pairs of an image alike, so it is left out.
     """
     tau_sim, tau_info, tau_size = taus
-    scores = (cosine_sides(tokens, num_prefix) + 1) / 2
+    scores = (cosine_sides(unit_length(tokens), num_prefix) + 1) / 2
     scores = scores.pow(1 / tau_sim) if tau_sim else torch.ones_like(scores)
     side_a, side_b = alternate(num_prefix)
     for tau, amount in ((tau_info, received), (tau_size, size)):

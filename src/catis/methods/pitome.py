@@ -89,7 +89,7 @@ class PiToMe(Method):
 
     def plan(self, view: BlockView) -> Plan:
         """Order by energy, split, match on keys, merge by size-weighted mean."""
-        unit = F.normalize(view.metric(), dim=-1)
+        unit = view.unit_keys()
         scores = energy(unit, self.margin - self.margin * view.layer / view.depth)
         order = order_by(scores, descending=True)
         split = plan_bsm if self.variant(view.layer, view.depth) == "bsm" else plan_pure
@@ -114,11 +114,13 @@ def plan_bsm(unit: Tensor, order: Tensor, r: int, notes: dict[str, Tensor]) -> P
     matching = best_edges(take_rows(unit, side_a) @ take_rows(unit, side_b).transpose(1, 2), r)
     survivor = side_a.gather(1, matching.survivor)
     removed = side_a.gather(1, matching.source)
-    return Plan(torch.cat([survivor, side_b], 1), removed, matching.destination + survivor.shape[1], notes=notes)
+    target = matching.destination + survivor.shape[1]
+    return Plan(torch.cat([survivor, side_b], 1), removed, target, all_merge=True, notes=notes)
 
 
 def plan_pure(unit: Tensor, order: Tensor, r: int, notes: dict[str, Tensor]) -> Plan:
     """The 2r tokens of highest energy merge pairwise; the rest is protected; output [protected, B]."""
     side_a, side_b, protected = order[:, : 2 * r : 2], order[:, 1 : 2 * r : 2], order[:, 2 * r :]
     partner = (take_rows(unit, side_a) @ take_rows(unit, side_b).transpose(1, 2)).argmax(-1)
-    return Plan(torch.cat([protected, side_b], 1), side_a, partner + protected.shape[1], notes=notes)
+    target = partner + protected.shape[1]
+    return Plan(torch.cat([protected, side_b], 1), side_a, target, all_merge=True, notes=notes)

@@ -77,7 +77,7 @@ class ToFu(Method):
 
     def plan(self, view: BlockView) -> Plan:
         """Match on keys, then evict or merge the sources, as the depth says."""
-        matching = best_edges(cosine_sides(view.metric(), view.num_prefix), view.r)
+        matching = best_edges(cosine_sides(view.unit_keys(), view.num_prefix), view.r)
         strategy = self.strategy(view.layer, view.depth)
         blend: Blend | None = None if strategy == "prune" else strategy
         return plan_from_matching(view, matching, blend)

@@ -67,7 +67,7 @@ class ToMe(Method):
 
     def plan(self, view: BlockView) -> Plan:
         """Match on keys, merge into B by size-weighted mean."""
-        matching = best_edges(cosine_sides(view.metric(), view.num_prefix), view.r)
+        matching = best_edges(cosine_sides(view.unit_keys(), view.num_prefix), view.r)
         return plan_from_matching(view, matching, "size")
 
 
@@ -82,7 +82,7 @@ def plan_from_matching(view: BlockView, matching: Matching, blend: Blend | None)
     keep = torch.cat([token_ids(survivor, side_a), side_ids(side_b, view.num_patches, survivor)], 1)
     target = None if blend is None else matching.destination + survivor.shape[1]
     notes = _notes(matching, side_a, view.num_patches) if view.explain else {}
-    return Plan(keep, token_ids(matching.source, side_a), target, blend or "size", notes=notes)
+    return Plan(keep, token_ids(matching.source, side_a), target, True, blend or "size", notes=notes)
 
 
 def _notes(matching: Matching, side_a: slice, num_patches: int) -> dict[str, Tensor]:
