@@ -1,4 +1,4 @@
-"""The workflow and its command on small models: every part present, nothing left on the model, failures told clearly."""
+"""The workflow and its command on small models: every part there, the model as it was, failures told clearly."""
 
 import json
 import math

@@ -1,4 +1,4 @@
-"""Perturbation energy: first order against autograd and Monte Carlo, the slope, and the assumptions on made-up noise."""
+"""Perturbation energy: first order against autograd and Monte Carlo, the slope, the assumptions on known noise."""
 
 import pytest
 import torch
