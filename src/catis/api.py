@@ -129,7 +129,7 @@ def build_reduction(
 def _refuse_beside_recipe(**arguments: Any) -> None:
     given = [name for name, value in arguments.items() if value is not None]
     if given:
-        raise ValueError(f"recipe= was given together with {', '.join(given)}: a recipe says all of it; edit the recipe")
+        raise ValueError(f"recipe= was given together with {', '.join(given)}: a recipe says all of it, so edit it")
 
 
 def _build_method(method: str | Method, options: dict[str, Any]) -> Method:

@@ -69,7 +69,9 @@ def recipe_of(model: nn.Module) -> Recipe:
     target, host = dispatch.find(model)
     settings = host.reduction(target)
     if settings is None:
-        raise ValueError(f"{type(model).__name__} is not reduced, so it has no recipe: call catis.apply(model, ...) first")
+        raise ValueError(
+            f"{type(model).__name__} is not reduced, so it has no recipe: call catis.apply(model, ...) first"
+        )
     method = settings.method
     options = {option.name: getattr(method, option.name) for option in fields(method)}
     return Recipe(method.name, _amounts(settings), options, settings.prop_attn, type(target).__name__)
@@ -132,9 +134,13 @@ def load_recipe(source: RecipeLike) -> Recipe:
 def _check(content: Any, where: str) -> Recipe:
     known = [option.name for option in fields(Recipe)]
     if not isinstance(content, Mapping) or "method" not in content:
-        raise ValueError(f"{where} is not a recipe: expected a mapping with the keys {', '.join(known)}; method is needed")
+        raise ValueError(
+            f"{where} is not a recipe: expected a mapping with the keys {', '.join(known)}; method is needed"
+        )
     unknown = sorted(set(content) - set(known))
     if unknown:
         raise ValueError(f"{where} has the unknown keys {', '.join(unknown)}; a recipe has {', '.join(known)}")
-    options = {name: tuple(value) if isinstance(value, list) else value for name, value in content.get("options", {}).items()}
+    options = {
+        name: tuple(value) if isinstance(value, list) else value for name, value in content.get("options", {}).items()
+    }
     return Recipe(**{**content, "options": options})

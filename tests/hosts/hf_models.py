@@ -43,9 +43,7 @@ BUILDERS: dict[str, Callable[[], nn.Module]] = {
     "Dinov2WithRegistersForImageClassification": lambda: hf.Dinov2WithRegistersForImageClassification(
         hf.Dinov2WithRegistersConfig(**DINO)
     ),
-    "DINOv3ViTModel": lambda: hf.DINOv3ViTModel(
-        hf.DINOv3ViTConfig(**DINO, num_register_tokens=4, use_gated_mlp=True)
-    ),
+    "DINOv3ViTModel": lambda: hf.DINOv3ViTModel(hf.DINOv3ViTConfig(**DINO, num_register_tokens=4, use_gated_mlp=True)),
     "CLIPVisionModel": lambda: hf.CLIPVisionModel(hf.CLIPVisionConfig(**TOWER)),
     "CLIPVisionModelWithProjection": lambda: hf.CLIPVisionModelWithProjection(
         hf.CLIPVisionConfig(**TOWER, projection_dim=16)

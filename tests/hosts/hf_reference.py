@@ -127,7 +127,9 @@ def scores(z: Tensor, row: list[float], history: list[float] | None, layer: int,
     norm = zscore([float(((token - z.mean(0)) / spread).norm()) for token in z])
     if not has_cls or layer < L_START:
         return norm
-    momentum = row if history is None else [(1 + GAMMA) * now - GAMMA * old for now, old in zip(row, history, strict=True)]
+    momentum = (
+        row if history is None else [(1 + GAMMA) * now - GAMMA * old for now, old in zip(row, history, strict=True)]
+    )
     return [W_CLS * c + (1 - W_CLS) * n for c, n in zip(zscore(momentum), norm, strict=True)]
 
 

@@ -6,11 +6,11 @@ import math
 from collections.abc import Callable
 from typing import Any
 
-import catis
 import pytest
 import torch
 from torch import Tensor, nn
 
+import catis
 from tests.hosts import hf_reference as slow
 from tests.hosts.hf_models import BUILDERS, build, inputs_for
 
@@ -68,7 +68,9 @@ def slow_layers(core: Any) -> list[slow.Layer]:
         return [dino_layer(layer) for layer in (core.model if "v3" in kind else core.encoder).layer]
     if kind in ("CLIPVisionModel", "SiglipVisionModel"):
         return [clip_layer(layer) for layer in core.encoder.layers]
-    return [video_layer(layer) for layer in core.encoder.layer] if "Video" in kind else [vit_layer(x) for x in core.layers]
+    return (
+        [video_layer(layer) for layer in core.encoder.layer] if "Video" in kind else [vit_layer(x) for x in core.layers]
+    )
 
 
 def num_prefix(core: Any) -> int:
@@ -113,7 +115,9 @@ def slow_probe(head: Any, tokens: slow.Tokens, patches: Tensor) -> Tensor:
     """SigLIP's probe attention, head by head, log(size) on its logits."""
     width, heads = patches.shape[1], head.attention.num_heads
     weights, biases = head.attention.in_proj_weight.chunk(3), head.attention.in_proj_bias.chunk(3)
-    query, key, value = (x @ w.T + b for x, w, b in zip((head.probe[0], patches, patches), weights, biases, strict=True))
+    query, key, value = (
+        x @ w.T + b for x, w, b in zip((head.probe[0], patches, patches), weights, biases, strict=True)
+    )
     outputs = []
     for index in range(heads):
         part = slice(index * width // heads, (index + 1) * width // heads)

@@ -58,6 +58,6 @@ def check(
 def _message(name: str, shape: tuple[int, ...], difference: float, tolerance: float) -> str:
     return (
         f"{name} and PyTorch differ by {difference:.2e} on a random batch of shape {shape}, more than {tolerance:g}; "
-        "nothing was written. If two token pairs are equally similar to within rounding, the runtime may have chosen the "
-        "other one: try another r, or raise the tolerance if that is acceptable to you"
+        "nothing was written. If two token pairs are equally similar to within rounding, the runtime may have chosen "
+        "the other one: try another r, or raise the tolerance if that is acceptable to you"
     )

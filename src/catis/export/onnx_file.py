@@ -50,7 +50,7 @@ def export_onnx(
     if openvino:
         require("the OpenVINO check", "openvino", "openvino")
     program = export_program(model, input_shape=input_shape, dynamic_batch=dynamic_batch)
-    example: Tensor = program.example_inputs[0][0]  # type: ignore[index]
+    example: Tensor = program.example_inputs[0][0]
     wrapped = one_output(model, example)
     path = Path(path)
     partial = path.with_name(path.name + ".partial.onnx")

@@ -108,7 +108,7 @@ def save_program(
     program = export_program(model, input_shape=input_shape, dynamic_batch=dynamic_batch)
     path = Path(path)
     partial = path.with_name(path.name + ".partial.pt2")
-    example = program.example_inputs[0][0]  # type: ignore[index]
+    example = program.example_inputs[0][0]
     try:
         torch.export.save(program, partial)
         loaded = torch.export.load(partial).module()

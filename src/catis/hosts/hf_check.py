@@ -14,7 +14,9 @@ from catis.hosts.host import ModelFacts
 
 __all__ = ["SUPPORTED", "inspect"]
 
-SUPPORTED = f"transformers {', '.join(family.title for family in FAMILIES)} (vision towers, bare or inside a larger model)"
+SUPPORTED = (
+    f"transformers {', '.join(family.title for family in FAMILIES)} (vision towers, bare or inside a larger model)"
+)
 
 
 def inspect(model: Any, kind: type[nn.Module], family: Family) -> ModelFacts:
@@ -49,7 +51,7 @@ def _check_module(module: nn.Module, known: type[Any], where: str) -> None:
 def _forward_replaced(module: nn.Module) -> bool:
     """Whether somebody set another forward on the instance. accelerate does so too, around the original one."""
     own = vars(module).get("forward")
-    if own is None or isinstance(own, MethodType) and own.__self__ is module:
+    if own is None or (isinstance(own, MethodType) and own.__self__ is module):
         return False
     return not (isinstance(own, partial) and "_old_forward" in vars(module))
 

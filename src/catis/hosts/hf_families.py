@@ -39,7 +39,7 @@ class Family:
     module: str
     stem: str
     layers: str
-    parts: type[HfLayerParts]
+    parts: Callable[[Any], HfLayerParts]
     embed: read.Embed
     finish: read.Finish
     num_prefix: Callable[[Any], int]
@@ -54,7 +54,7 @@ class Family:
 
     def layers_of(self, model: nn.Module) -> nn.ModuleList:
         """The layer list of a model."""
-        return reduce(getattr, self.layers.split("."), model)  # type: ignore[arg-type,return-value]
+        return reduce(getattr, self.layers.split("."), model)  # type: ignore[return-value]
 
 
 def _no_prefix(model: Any) -> int:

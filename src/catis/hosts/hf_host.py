@@ -28,7 +28,9 @@ class HfHost:
 
     def facts(self, model: nn.Module) -> ModelFacts:
         """Check every part that reduction touches, on the plain class."""
-        return hf_check.inspect(model, model.catis_base if isinstance(model, ReducedHf) else type(model), _family(model))
+        return hf_check.inspect(
+            model, model.catis_base if isinstance(model, ReducedHf) else type(model), _family(model)
+        )
 
     def reduction(self, model: nn.Module) -> Reduction | None:
         """Settings on the model."""
@@ -43,7 +45,8 @@ class HfHost:
         self.uninstall(model)
         vars(model)["catis_reduction"] = settings
         if not settings.is_vanilla:
-            _set_class(model, hf_model.reduced_class(type(model)))
+            plain: Any = type(model)
+            _set_class(model, hf_model.reduced_class(plain))
 
     def uninstall(self, model: nn.Module) -> None:
         """Swap the class back."""

@@ -44,13 +44,13 @@ class ReducedHf(nn.Module):
 
 
 @cache
-def reduced_class(base: type[nn.Module]) -> type[ReducedHf]:
+def reduced_class(base: type[Any]) -> type[ReducedHf]:
     """The reduced subclass of a transformers model class."""
     names = {name: getattr(base, name) for name in ("__module__", "__qualname__", "__doc__")}
     return type(base.__name__, (ReducedHf, base), {"catis_base": base, "forward": _forward_like(base), **names})
 
 
-def _rebuild(base: type[nn.Module]) -> nn.Module:
+def _rebuild(base: Any) -> nn.Module:
     kind = reduced_class(base)
     return kind.__new__(kind)
 
@@ -60,14 +60,13 @@ def _forward_like(base: type[nn.Module]) -> Callable[..., Any]:
     names = tuple(inspect.signature(base.forward).parameters)[1:]
     inputs = tuple(name for name in names if name not in ("attention_mask", "kwargs"))
 
-    @can_return_tuple
     @wraps(base.forward)
     def forward(self: Any, *args: Any, **kwargs: Any) -> ModelOutput:
         given = {**dict(zip(names, args, strict=False)), **kwargs}
         taken = {name: given.pop(name) for name in inputs if name in given}
         return run(self, self.catis_reduction, taken, given)
 
-    return forward  # type: ignore[no-any-return]
+    return can_return_tuple(forward)  # type: ignore[no-any-return]
 
 
 def run(
@@ -140,7 +139,7 @@ def _collector(wanted: Collection[int], hidden: list[Tensor | None], record: Rec
 
 
 def _expand(state: TokenState, weigh: bool) -> Callable[[Tensor], Tensor]:
-    """Un-merge for whatever reads patch tokens: a plain mean over the full grid is the size-weighted mean of the tokens.
+    """Un-merge for whoever reads patch tokens: a plain mean over the full grid is the size-weighted mean of the tokens.
 
     Reference forms whose authors do not weigh pools leave the sequence short, as the authors' code does.
     """

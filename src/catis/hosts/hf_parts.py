@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import sys
+from abc import ABC, abstractmethod
 from dataclasses import dataclass
-from typing import Any, cast
+from typing import Any
 
 import torch
 from torch import Tensor
@@ -19,7 +20,7 @@ _ADDS_BIAS = ("eager", "sdpa")
 
 
 @dataclass(frozen=True)
-class HfLayerParts:
+class HfLayerParts(ABC):
     """What the layouts share: separate projections, and attention by the implementation that the model is set to."""
 
     layer: Any
@@ -47,11 +48,24 @@ class HfLayerParts:
         run = ALL_ATTENTION_FUNCTIONS.get_interface(implementation, _own_function(attn, "eager_attention_forward"))
         dropout = _dropout(attn) if attn.training else 0.0
         query, key, value = projection.query, projection.key, projection.value
-        return cast(Tensor, run(attn, query, key, value, bias, dropout=dropout, scaling=projection.scale)[0]).transpose(1, 2)
+        heads: Tensor = run(attn, query, key, value, bias, dropout=dropout, scaling=projection.scale)[0]
+        return heads.transpose(1, 2)
 
     def output(self, heads: Tensor, features: Tensor) -> Tensor:
         """Output projection."""
         return self.attention.o_proj(heads.transpose(1, 2).flatten(2))  # type: ignore[no-any-return]
+
+    @abstractmethod
+    def norm(self, x: Tensor) -> Tensor:
+        """LN1."""
+
+    @abstractmethod
+    def add_attention(self, x: Tensor, update: Tensor) -> Tensor:
+        """First residual."""
+
+    @abstractmethod
+    def add_mlp(self, x: Tensor) -> Tensor:
+        """Second half of the layer."""
 
 
 class VitLayerParts(HfLayerParts):
@@ -160,7 +174,7 @@ class VideoMaeLayerParts(HfLayerParts):
 
 
 def _heads(tokens: Tensor, head_dim: int) -> Tensor:
-    return tokens.unflatten(-1, (-1, head_dim)).transpose(1, 2)
+    return tokens.view(*tokens.shape[:-1], -1, head_dim).transpose(1, 2)
 
 
 def _scale(attn: Any) -> float:

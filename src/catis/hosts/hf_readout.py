@@ -61,7 +61,7 @@ def finish_mae(model: Any, tokens: Tensor, size: Tensor | None, full: Expand, ex
     """Norm of the visible patches, with mask and order."""
     output = sys.modules["transformers.models.vit_mae.modeling_vit_mae"].ViTMAEModelOutput
     mask, ids_restore = extra
-    return output(last_hidden_state=full(model.layernorm(tokens)), mask=mask, ids_restore=ids_restore)  # type: ignore[no-any-return]
+    return output(last_hidden_state=full(model.layernorm(tokens)), mask=mask, ids_restore=ids_restore)
 
 
 def embed_plain(model: Any, pixel_values: Tensor, **inputs: Any) -> Embedded:
@@ -78,7 +78,7 @@ def finish_dinov2(model: Any, tokens: Tensor, size: Tensor | None, full: Expand,
 def embed_dinov3(model: Any, pixel_values: Tensor, **inputs: Any) -> Embedded:
     """Tokens and their rotary positions."""
     pixel_values = pixel_values.to(model.embeddings.patch_embeddings.weight.dtype)
-    positions = torch.cat(model.rope_embeddings(pixel_values), -1)  # one row of cos and sin per patch, for plans to carry
+    positions = torch.cat(model.rope_embeddings(pixel_values), -1)  # a row of cos and sin per patch
     return model.embeddings(pixel_values, **inputs), positions, None
 
 
