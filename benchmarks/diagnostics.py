@@ -36,12 +36,14 @@ from catis.data.images import ImageFolder, Preprocessing, batches
 from catis.diagnose import conclude
 from catis.diagnostics import bands, check_convexity, energy_scaling, find_critical_r, measure_assumptions
 from catis.diagnostics.report import Diagnosis
+from catis.diagnostics.report import rows as rows_of
 from catis.methods.catis import Catis
 from catis.methods.tome import ToMe
 from catis.probe import ReducedProbe, VanillaProbe, watch
 from catis.registry import create_method
 
 METHODS = ("tome", "tofu", "pitome", "mctf", "catis")
+PROBES = ("catis:13", "tome:13", *(f"{method}:23" for method in METHODS))
 TOKENS = (16, 32, 64, 128, 256, 512)
 
 
@@ -60,7 +62,7 @@ def parse() -> argparse.Namespace:
     parser.add_argument("--assets", type=Path, default=Path("../shared/assets"))
     parser.add_argument("--out", type=Path, default=Path("results"))
     parser.add_argument("--limit", type=int, default=None, help="images; all by default")
-    parser.add_argument("--r", type=int, nargs="+", default=[13, 23])
+    parser.add_argument("--probes", nargs="+", default=list(PROBES), help="METHOD:R, for layers")
     parser.add_argument("--methods", nargs="+", default=list(METHODS))
     parser.add_argument("--batch-size", type=int, default=16)
     parser.add_argument("--threads", type=int, default=1)
@@ -119,11 +121,8 @@ def _noise(pixels: Any, seed: int) -> Any:
 def layers(arguments: argparse.Namespace) -> None:
     model, preprocessing = load(arguments)
     vanilla = VanillaProbe(model, Catis())
-    probes = [
-        ReducedProbe(model, create_method(name), r, channels=name == "catis" and r == arguments.r[0])
-        for name in arguments.methods
-        for r in arguments.r
-    ]
+    asked = [probe.split(":") for probe in arguments.probes]
+    probes = [ReducedProbe(model, create_method(name), int(r), channels=int(r) < 23) for name, r in asked]
     started = time.time()
     for step, (clean, damaged) in enumerate(pairs(arguments, model, preprocessing)):
         reference = vanilla.step(clean, damaged)
@@ -152,8 +151,9 @@ def consistency_rows(found: Diagnosis) -> Iterator[dict[str, Any]]:
 
 
 def reduction_rows(found: Diagnosis) -> Iterator[dict[str, Any]]:
-    for layer in range(found.depth):
+    for layer, known in enumerate(rows_of(found)):
         row: dict[str, Any] = {"method": found.method, "r": found.r, "layer": layer}
+        row["matched"] = known["matched"]
         row |= {f"vanilla_{name}": found.vanilla[name][layer].mean for name in ("rho_off", "excess")}
         row |= {name: values[layer].mean for name, values in found.reduced.items()}
         row |= {name: values[layer].mean for name, values in found.distortion.items()}

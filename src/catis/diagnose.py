@@ -18,18 +18,22 @@ from catis.critical import batch_images, evaluating, image_source, measure_criti
 from catis.data.corruptions import corrupt
 from catis.data.images import BrokenImage, Preprocessing, batches
 from catis.diagnostics.amplifier_fit import AmplifierFit, DualFit, fit_amplifier, fit_dual, jackknife_beta
+from catis.diagnostics.correlation import matched_level
 from catis.diagnostics.critical import CriticalR
 from catis.diagnostics.distortion import Distortion
 from catis.diagnostics.estimates import Estimate
 from catis.diagnostics.prediction import predict_critical_r, steps_seen
-from catis.diagnostics.report import Diagnosis
+from catis.diagnostics.report import Diagnosis, Layers
 from catis.diagnostics.verdict import Verdict, judge
 from catis.errors import CatisError
 from catis.methods.catis import Catis
 from catis.probe import ReducedProbe, VanillaProbe
 from catis.registry import create_method
 
-__all__ = ["Progress", "conclude", "diagnose"]
+__all__ = ["Progress", "conclude", "diagnose", "off_rise"]
+
+TOKENS_TO_TELL = 16
+"""Fewest tokens at which rho_off still says something of the features: chance alone gives 0.21 there."""
 
 Progress = Callable[[int, int], None]
 """Called after each batch with images done and images there are."""
@@ -161,12 +165,22 @@ def conclude(
 def _judge(
     vanilla: VanillaProbe, reduced: ReducedProbe, distortion: dict[str, list[Estimate]], r_crit: int | None
 ) -> Verdict:
-    before, after = vanilla.off.compute()["excess"], reduced.off.compute()["excess"]
-    last = max((layer for layer, estimate in enumerate(after) if estimate.n), default=0)
     amounts = set(reduced.schedule.amounts or ())
     removed = sum(_means(distortion["merged"])) + sum(_means(distortion["evicted"]))
     r = amounts.pop() if len(amounts) == 1 else removed / reduced.facts.depth
-    return judge(reduced.agreement(), after[last].mean, before[last].mean, r, r_crit)
+    return judge(reduced.agreement(), off_rise(vanilla.off.compute(), reduced.off.compute()), r, r_crit)
+
+
+def off_rise(vanilla: Layers, reduced: Layers) -> float:
+    """rho_off over vanilla's at the same token count, after the deepest block that leaves enough tokens to tell.
+
+    With a handful of tokens every correlation is near 1 by chance alone, whatever the method did (two tokens: exactly
+    1). Where no block leaves enough, the first one has to do.
+    """
+    enough = [layer for layer, e in enumerate(reduced["tokens"]) if e.n and e.mean >= TOKENS_TO_TELL]
+    layer = max(enough, default=0)
+    before, after = vanilla["tokens"][layer].mean, reduced["tokens"][layer].mean
+    return reduced["rho_off"][layer].mean - matched_level(vanilla["rho_off"][layer].mean, round(before), round(after))
 
 
 def _means(estimates: Sequence[Estimate]) -> list[float]:

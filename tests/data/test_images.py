@@ -38,6 +38,8 @@ def test_pixels_and_normalisation_are_timms_own():
 def test_a_models_own_configuration_is_taken():
     found = Preprocessing.for_model(timm.create_model("vit_tiny_patch16_224"))
     assert (found.size, found.crop_pct, found.mean) == ((224, 224), 0.9, (0.5, 0.5, 0.5))
+    assert Preprocessing.for_model(timm.create_model("vit_tiny_patch16_224", img_size=64)).size == (64, 64)
+    assert Preprocessing.for_model(torch.nn.Linear(1, 1)).size == (224, 224)
 
 
 def test_all_images_below_the_root_in_order_of_their_paths(folder):

@@ -10,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from catis.diagnostics import correlation
-from catis.diagnostics.correlation import OffDiagonal, chance_level, off_diagonal
+from catis.diagnostics.correlation import OffDiagonal, chance_level, matched_level, off_diagonal
 from catis.errors import MissingExtraError
 
 
@@ -67,6 +67,17 @@ def test_chance_level_is_what_independent_tokens_show(tokens):
 def test_chance_level_tends_to_the_normal_approximation():
     assert chance_level(10_000) == pytest.approx(math.sqrt(2 / (math.pi * 9_999)), rel=1e-4)
     assert math.isnan(chance_level(1))
+
+
+@pytest.mark.parametrize("kept", [120, 40, 16, 9])
+def test_matched_level_is_what_a_random_part_of_the_tokens_shows(kept):
+    """Correlated features, a random subset of their tokens: nothing happened to them, and the level must say so."""
+    generator = torch.Generator().manual_seed(0)
+    mix = torch.randn(64, 64, generator=generator) / 8 + 0.5 * torch.eye(64)
+    x = torch.randn(60, 196, 64, generator=generator) @ mix
+    whole, part = off_diagonal(x).mean().item(), off_diagonal(x[:, :kept]).mean().item()
+    assert matched_level(whole, 196, kept) == pytest.approx(part, rel=0.06)
+    assert part - chance_level(kept) < 0.9 * (whole - chance_level(196))  # which the plain excess does not
 
 
 def test_wide_features_never_hold_a_square_per_image(monkeypatch):

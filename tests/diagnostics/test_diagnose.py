@@ -103,6 +103,7 @@ def test_one_image_and_so_many_tokens_gone_that_one_is_left(model, images):
     found = diagnose(model, images[:1], method="tome", r=8, preprocessing=SMALL)
     assert found.reduced["tokens"][-1].mean == 1
     assert found.reduced["rho_off"][-1].n == 0  # one token has no correlation
+    assert math.isnan(rows(found)[-1]["matched"])
     json.dumps(found.to_dict(), allow_nan=False)
     ElementTree.fromstring(draw(found))
 

@@ -18,35 +18,35 @@ def share(mean, n=1000):
 
 
 @pytest.mark.parametrize(
-    ("agreement", "excess", "r", "r_crit", "state"),
+    ("agreement", "rise", "r", "r_crit", "state"),
     [
-        (share(0.99), 0.10, 4, 12, "healthy"),
-        (share(0.95), 0.30, 4, 12, "healthy"),  # exactly 5 points is not more than 5
-        (share(0.96), 0.10, 10, 12, "trigger soon"),
-        (share(0.96), 0.10, 9, 12, "healthy"),
-        (share(0.96), 0.10, 9, None, "healthy"),
-        (share(0.80), 0.16, 13, 12, "collapsed: structural"),
-        (share(0.80), 0.14, 13, 12, "collapsed: semantic"),
-        (None, 0.16, 13, None, "collapsed: structural"),
-        (None, 0.10, 13, None, "healthy"),
+        (share(0.99), 0.0, 4, 12, "healthy"),
+        (share(0.95), 0.2, 4, 12, "healthy"),  # exactly 5 points is not more than 5
+        (share(0.96), 0.0, 10, 12, "trigger soon"),
+        (share(0.96), 0.0, 9, 12, "healthy"),
+        (share(0.96), 0.0, 9, None, "healthy"),
+        (share(0.80), 0.06, 13, 12, "collapsed: structural"),
+        (share(0.80), 0.04, 13, 12, "collapsed: semantic"),
+        (None, 0.06, 13, None, "collapsed: structural"),
+        (None, 0.0, 13, None, "healthy"),
     ],
 )
-def test_states(agreement, excess, r, r_crit, state):
-    verdict = judge(agreement, excess, 0.10, r, r_crit)
+def test_states(agreement, rise, r, r_crit, state):
+    verdict = judge(agreement, rise, r, r_crit)
     assert verdict.state == state
-    assert verdict.numbers["rho_off_rise"] == pytest.approx(excess - 0.10)
+    assert verdict.numbers["rho_off_rise"] == pytest.approx(rise)
     assert any("rho_off" in reason for reason in verdict.reasons)
 
 
 def test_reasons_carry_the_numbers():
-    reasons = " ".join(judge(share(0.80, 100), 0.2, 0.1, 13, 12).reasons)
+    reasons = " ".join(judge(share(0.80, 100), 0.1, 13, 12).reasons)
     assert "20.0 points" in reasons
     assert "n=100" in reasons
     assert "+0.100" in reasons
 
 
 def test_few_images_are_said_to_be_few_also_when_none_changed():
-    assert "+-39.7" in judge(share(1.0, 1), 0.1, 0.1, 4, 12).reasons[0]
+    assert "+-39.7" in judge(share(1.0, 1), 0.0, 4, 12).reasons[0]
 
 
 def test_flip_curve_finds_the_logistic_that_made_the_flips():

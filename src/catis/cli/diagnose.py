@@ -26,7 +26,8 @@ __all__ = ["diagnose_command", "load_model"]
 COLUMNS = {
     "layer": "block", "rho_s pairwise": "pairwise", "rho_s pool": "pool", "rho_s s_nf": "s_nf", "rho_s s_cls": "s_cls",
     "rho_s fused": "fused", "delta_F": "delta F", "rho_off vanilla": "rho_off", "rho_off reduced": "reduced",
-    "chance reduced": "chance", "excess reduced": "excess", "tokens reduced": "tokens", "distortion": "distortion",
+    "matched": "matched", "chance reduced": "chance", "excess reduced": "excess", "tokens reduced": "tokens",
+    "distortion": "distortion",
 }  # fmt: skip
 
 
@@ -109,7 +110,7 @@ def show(found: Diagnosis, model: str, console: Console) -> None:
     """Print the per-layer table, the bands, the fits, and the verdict with its reasons."""
     state = "" if found.complete else ", interrupted"
     title = f"{model}, {found.method} {found.r}, {found.n} images{state}; rho_s under {found.corruption}"
-    console.print(_table(title, list(COLUMNS.values()), [[row.get(name) for name in COLUMNS] for row in rows(found)]))
+    console.print(_table(title, list(COLUMNS.values()), _body(found)))
     signals = {name: band for name, band in found.bands().items() if name not in ("frobenius", "pool_share")}
     names = ["shallow", "middle", "deep", "layers"]
     body = [[signal, *(band[name] for name in names)] for signal, band in signals.items()]
@@ -133,6 +134,10 @@ def show(found: Diagnosis, model: str, console: Console) -> None:
     console.print(f"[bold {colour}]{found.verdict.state}[/bold {colour}]", highlight=False)
     for reason in found.verdict.reasons:
         console.print(f"  {reason}", highlight=False, markup=False)
+
+
+def _body(found: Diagnosis) -> list[list[Any]]:
+    return [[str(int(row["layer"])), *(row.get(name) for name in list(COLUMNS)[1:])] for row in rows(found)]
 
 
 def _critical(found: Diagnosis) -> str:

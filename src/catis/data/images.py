@@ -29,6 +29,7 @@ __all__ = [
     "NoImagesError",
     "Preprocessing",
     "batches",
+    "read_image",
 ]
 
 Pixels = NDArray[np.uint8]
@@ -67,7 +68,10 @@ class Preprocessing:
 
     @classmethod
     def for_model(cls, model: nn.Module) -> Preprocessing:
-        """What timm's configuration of the model says; its defaults for a model without one.
+        """What timm's configuration of the model says, at the size the model was built for.
+
+        A model without such a configuration (from transformers, say) gets ImageNet's defaults: pass your own where its
+        image processor says otherwise.
 
         Example:
             >>> import timm
@@ -75,8 +79,13 @@ class Preprocessing:
             0.9
         """
         config = resolve_data_config(model=model)  # type: ignore[no-untyped-call]
-        size = config["input_size"][1:]
-        return cls(tuple(size), config["crop_pct"], config["mean"], config["std"], config["interpolation"])
+        return cls(
+            _input_size(model, config["input_size"]),
+            config["crop_pct"],
+            config["mean"],
+            config["std"],
+            config["interpolation"],
+        )
 
     def pixels(self, image: Image.Image) -> Pixels:
         """Resize and crop with timm's own evaluation transform: (H, W, 3) bytes, so that corruptions come after."""
@@ -97,6 +106,13 @@ class Preprocessing:
             crop_pct=self.crop_pct,
             interpolation=self.interpolation,
         )
+
+
+def _input_size(model: nn.Module, configured: tuple[int, int, int]) -> tuple[int, int]:
+    """The size a model was built for, which may be other than its pretrained configuration's."""
+    built = getattr(getattr(model, "patch_embed", None), "img_size", None)
+    built = built or getattr(getattr(model, "config", None), "image_size", None) or configured[1:]
+    return (built, built) if isinstance(built, int) else (int(built[0]), int(built[1]))
 
 
 class ImageSource(Protocol):
@@ -175,21 +191,22 @@ class ImageFolder:
         path = self.root / name
         if not path.resolve().is_relative_to(self.root.resolve()):
             return BrokenImage(name, "symlink out of the folder, not followed")
-        try:
-            return self._decode(path)
-        except (OSError, UnidentifiedImageError, SyntaxError, ValueError, struct.error, EOFError) as error:
-            return BrokenImage(name, f"{type(error).__name__}: {error}".replace(str(path), name))
-        except Image.DecompressionBombError as error:
-            return BrokenImage(name, f"refused: {error}")
+        return read_image(path, self.preprocessing, name)
 
-    def _decode(self, path: Path) -> Pixels:
+
+def read_image(path: Path, preprocessing: Preprocessing, name: str = "") -> Pixels | BrokenImage:
+    """Decode, resize and crop one image file; anything wrong with it comes back as a BrokenImage."""
+    name = name or str(path)
+    try:
         with Image.open(path) as image:
             # Pillow only warns up to twice its limit; here the limit is one.
             if Image.MAX_IMAGE_PIXELS is not None and image.width * image.height > Image.MAX_IMAGE_PIXELS:
-                raise Image.DecompressionBombError(
-                    f"{image.width} x {image.height} pixels could be a decompression bomb"
-                )
-            return self.preprocessing.pixels(image)
+                return BrokenImage(name, f"refused: {image.width} x {image.height} pixels could be a decompression bomb")
+            return preprocessing.pixels(image)
+    except (OSError, UnidentifiedImageError, SyntaxError, ValueError, struct.error, EOFError) as error:
+        return BrokenImage(name, f"{type(error).__name__}: {error}".replace(str(path), name))
+    except Image.DecompressionBombError as error:
+        return BrokenImage(name, f"refused: {error}")
 
 
 def _list(root: Path) -> list[str]:

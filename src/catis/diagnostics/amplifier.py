@@ -78,8 +78,9 @@ def closed_form(channels: Sequence[Channel], amounts: Sequence[float], layers: S
     at = np.asarray(layers, dtype=np.float64)
     seed = sum(c.seed * r for c, r in zip(channels, amounts, strict=True))
     feedback = sum(c.gain * r for c, r in zip(channels, amounts, strict=True))  # beta - 1
-    if feedback == 0:
-        return seed * at
+    if abs(feedback) * at.max(initial=1.0) < 1e-14:  # straight to the last digit; smaller numbers lose theirs below
+        line: Floats = seed * at
+        return line
     if feedback <= -1:
         raise ValueError(f"beta = {1 + feedback:g}: expected a positive base; the recurrence itself has no such limit")
     # expm1 and log1p keep full precision where beta is close to 1.

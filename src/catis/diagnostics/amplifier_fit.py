@@ -202,9 +202,9 @@ def _best_seed(gain: float, measured: Floats, steps: Floats) -> tuple[float, flo
 
 
 def _best_gain(measured: Floats, steps: Floats) -> float:
-    """Grid over beta - 1 from just above -1 to 20, then a bounded search around the best."""
+    """Grid over beta - 1 from just above -1 to 1000, then a bounded search around the best."""
     scale = 1.0 / float(steps.max())
-    grid = scale * np.concatenate([np.linspace(-0.98, 0.0, 50), np.geomspace(1e-3, 20.0, 100)])
+    grid = scale * np.concatenate([np.linspace(-0.98, 0.0, 50), np.geomspace(1e-3, 1e3, 150)])
     errors = [_best_seed(float(gain), measured, steps)[1] for gain in grid]
     at = int(np.argmin(errors))
     low, high = grid[max(at - 1, 0)], grid[min(at + 1, len(grid) - 1)]

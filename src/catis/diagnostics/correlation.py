@@ -11,7 +11,7 @@ from torch import Tensor
 from catis.diagnostics.axes import draw_layers
 from catis.diagnostics.estimates import Estimate, LayerMeans
 
-__all__ = ["OffDiagonal", "chance_level", "off_diagonal"]
+__all__ = ["OffDiagonal", "chance_level", "matched_level", "off_diagonal"]
 
 # Largest block of correlations held at once, in numbers: 64 MB of float32, whatever B and D are.
 _BLOCK = 1 << 24
@@ -78,6 +78,20 @@ def chance_level(tokens: int) -> float:
     if tokens < 2:
         return math.nan
     return math.exp(math.lgamma((tokens - 1) / 2) - math.lgamma(tokens / 2)) / math.sqrt(math.pi)
+
+
+def matched_level(vanilla: float, tokens_before: int, tokens_after: int) -> float:
+    """rho_off that the vanilla features would show if only `tokens_after` of their tokens were looked at.
+
+    Chance and correlation add in quadrature: sqrt(chance_after^2 + vanilla^2 - chance_before^2). The excess over chance
+    shrinks as tokens go although nothing happened to the features, so damage is what lies above this level.
+
+    Example:
+        >>> round(matched_level(0.2, 196, 196), 3), round(matched_level(0.2, 196, 9), 3)
+        (0.2, 0.349)
+    """
+    signal = max(vanilla**2 - chance_level(tokens_before) ** 2, 0.0)
+    return math.sqrt(chance_level(tokens_after) ** 2 + signal)
 
 
 class OffDiagonal:

@@ -11,11 +11,12 @@ from pathlib import Path
 from typing import Any
 
 from catis.diagnostics.amplifier_fit import AmplifierFit, DualFit
+from catis.diagnostics.correlation import matched_level
 from catis.diagnostics.critical import CriticalR
 from catis.diagnostics.estimates import Estimate, bands
 from catis.diagnostics.verdict import Verdict
 
-__all__ = ["Diagnosis", "rows"]
+__all__ = ["Diagnosis", "Layers", "rows"]
 
 Layers = Mapping[str, list[Estimate]]
 
@@ -99,6 +100,8 @@ def _plain(value: Any) -> Any:
 def rows(diagnosis: Diagnosis) -> list[dict[str, float]]:
     """The per-layer table: one row per block, NaN where a column has no value there.
 
+    "matched" is what vanilla's rho_off would be on as many tokens as the reduced model has left (`matched_level`).
+
     Example:
         >>> import catis, numpy as np, timm
         >>> from catis.diagnose import diagnose
@@ -113,8 +116,18 @@ def rows(diagnosis: Diagnosis) -> list[dict[str, float]]:
     columns |= {f"{name} vanilla": diagnosis.vanilla[name] for name in ("rho_off", "excess")}
     columns |= {f"{name} reduced": layers for name, layers in diagnosis.reduced.items()}
     columns |= dict(diagnosis.distortion)
-    return [
-        {"layer": layer}
-        | {name: layers[layer].mean if layer < len(layers) else math.nan for name, layers in columns.items()}
+    table = [
+        {"layer": float(layer)} | {name: _at(layers, layer) for name, layers in columns.items()}
         for layer in range(diagnosis.depth)
     ]
+    for row in table:
+        left = row["tokens reduced"]
+        known = left >= 2 and not math.isnan(row["rho_off vanilla"])
+        row["matched"] = (
+            matched_level(row["rho_off vanilla"], diagnosis.num_patches, round(left)) if known else math.nan
+        )
+    return table
+
+
+def _at(layers: list[Estimate], layer: int) -> float:
+    return layers[layer].mean if layer < len(layers) else math.nan

@@ -13,7 +13,7 @@ __all__ = ["Verdict", "judge"]
 
 State = Literal["healthy", "trigger soon", "collapsed: structural", "collapsed: semantic"]
 EXCESS = 0.05
-"""rho_off excess over vanilla's that counts as structural damage; the paper's own spread between data sets is 0.03."""
+"""rho_off above vanilla's at the same token count that is structural damage; the paper's data sets differ by 0.03."""
 SOON = 0.8
 """Share of r_crit from which on the next step may be the one too many."""
 
@@ -33,31 +33,27 @@ class Verdict:
     numbers: dict[str, float] = field(default_factory=dict)
 
 
-def judge(agreement: Estimate | None, excess: float, vanilla_excess: float, r: float, r_crit: float | None) -> Verdict:
+def judge(agreement: Estimate | None, rise: float, r: float, r_crit: float | None) -> Verdict:
     """Judge a reduced model.
 
     Args:
-        agreement: Share of images whose predicted class is vanilla's; None for a model without classifier.
-        excess: rho_off over chance after the last reduced block with two tokens or more.
-        vanilla_excess: The same of the vanilla model at that block.
+        agreement: Images whose predicted class is vanilla's; None for a model without classifier.
+        rise: rho_off of the reduced model over what vanilla's features show on as many tokens (`matched_level`).
         r: Tokens removed per block.
         r_crit: Measured or predicted r_crit; None if beyond reach.
 
     Example:
         >>> kept, lost = Estimate(0.99, 0.98, 1.0, 500), Estimate(0.6, 0.55, 0.65, 500)
-        >>> judge(kept, 0.10, 0.09, r=4, r_crit=12).state
+        >>> judge(kept, 0.01, r=4, r_crit=12).state
         'healthy'
-        >>> judge(lost, 0.30, 0.09, r=23, r_crit=12).state
+        >>> judge(lost, 0.21, r=23, r_crit=12).state
         'collapsed: structural'
-        >>> judge(lost, 0.10, 0.09, r=23, r_crit=12).state
+        >>> judge(lost, 0.01, r=23, r_crit=12).state
         'collapsed: semantic'
     """
-    rise = excess - vanilla_excess
     structural = rise > EXCESS
     numbers = {"r": float(r), "rho_off_rise": rise, "r_crit": math.nan if r_crit is None else float(r_crit)}
-    damage = (
-        f"rho_off is {rise:+.3f} over vanilla's, chance taken off both ({'above' if structural else 'within'} {EXCESS})"
-    )
+    damage = f"rho_off is {rise:+.3f} over vanilla's on as many tokens ({'above' if structural else 'within'} {EXCESS})"
     if agreement is None:
         kept = "agreement was not measured: the model has no classifier"
     else:
