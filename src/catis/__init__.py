@@ -1,12 +1,69 @@
-"""catis: training-free token reduction for Vision Transformers."""
+"""catis: training-free token reduction for Vision Transformers.
 
-from catis.api import applied, apply, remove
-from catis.errors import UnsupportedModelError
-from catis.macs import gmacs
-from catis.recipe import save_recipe
-from catis.registry import list_methods
-from catis.trace import trace
+The public names load on first use, so that `catis --help` does not wait for torch.
+"""
+
+from __future__ import annotations
+
+import sys
+from importlib import import_module
+from types import ModuleType
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from catis.api import applied, apply, remove
+    from catis.diagnose import diagnose
+    from catis.errors import UnsupportedModelError
+    from catis.macs import gmacs
+    from catis.recipe import save_recipe
+    from catis.registry import list_methods
+    from catis.trace import trace
 
 __version__ = "0.1.0.dev0"
 
-__all__ = ["UnsupportedModelError", "applied", "apply", "gmacs", "list_methods", "remove", "save_recipe", "trace"]
+__all__ = [
+    "UnsupportedModelError",
+    "applied",
+    "apply",
+    "diagnose",
+    "gmacs",
+    "list_methods",
+    "remove",
+    "save_recipe",
+    "trace",
+]
+
+_HOME = {
+    "UnsupportedModelError": "catis.errors",
+    "applied": "catis.api",
+    "apply": "catis.api",
+    "diagnose": "catis.diagnose",
+    "gmacs": "catis.macs",
+    "list_methods": "catis.registry",
+    "remove": "catis.api",
+    "save_recipe": "catis.recipe",
+    "trace": "catis.trace",
+}
+
+
+class _Package(ModuleType):
+    """Keeps `catis.trace` and `catis.diagnose` the functions, whoever imports the modules of the same name first."""
+
+    def __setattr__(self, name: str, value: Any) -> None:
+        if not (name in _HOME and isinstance(value, ModuleType)):
+            super().__setattr__(name, value)
+
+
+sys.modules[__name__].__class__ = _Package
+
+
+def __getattr__(name: str) -> Any:
+    if name not in _HOME:
+        raise AttributeError(f"module 'catis' has no attribute {name!r}")
+    value = getattr(import_module(_HOME[name]), name)
+    globals()[name] = value
+    return value
+
+
+def __dir__() -> list[str]:
+    return sorted({*globals(), *__all__})

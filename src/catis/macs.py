@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import Any
 
 from torch import nn
@@ -12,7 +13,7 @@ from catis.core.schedule import RLike, Schedule
 from catis.hosts import dispatch
 from catis.hosts.host import BlockCost, ModelCost, ModelFacts
 
-__all__ = ["count_macs", "gmacs"]
+__all__ = ["MacsComparison", "compare_macs", "count_macs", "gmacs"]
 
 
 def gmacs(
@@ -52,6 +53,54 @@ def gmacs(
     if r is not None or schedule is not None or options or method is not None:
         settings = build_reduction(facts, method or "tome", r, schedule, True, options)
     return count_macs(cost, facts, settings, overhead) / 1e9
+
+
+@dataclass(frozen=True)
+class MacsComparison:
+    """A model before and after reduction, per image.
+
+    Attributes:
+        vanilla: GMACs of the plain model.
+        reduced: GMACs of the reduced one.
+        overhead: GMACs of matching and merging, which `reduced` leaves out.
+        patches: Patch tokens at the start.
+        prefix: Prefix tokens.
+        tokens: Patch tokens after each block.
+    """
+
+    vanilla: float
+    reduced: float
+    overhead: float
+    patches: int
+    prefix: int
+    tokens: tuple[int, ...]
+
+
+def compare_macs(
+    model: nn.Module, method: str | Method = "catis", *, r: RLike | None = None, **options: Any
+) -> MacsComparison:
+    """What a reduction would save; the model is not touched.
+
+    Args:
+        model: A supported model, also on the meta device.
+        method: As in `catis.apply`.
+        r: As in `catis.apply`.
+        options: Options of the method.
+
+    Example:
+        >>> import timm
+        >>> compare_macs(timm.create_model("vit_tiny_patch16_224"), "tome", r=16).tokens[-3:]
+        (36, 20, 10)
+    """
+    target, host = dispatch.find(model)
+    facts, cost = host.facts(target), host.cost(target, None)
+    settings = build_reduction(facts, method, r, None, True, options)
+    vanilla, reduced, full = (
+        count_macs(cost, facts, chosen, overhead) / 1e9
+        for chosen, overhead in ((None, False), (settings, False), (settings, True))
+    )
+    tokens = tuple(settings.token_counts(cost.num_patches, facts.num_prefix))
+    return MacsComparison(vanilla, reduced, full - reduced, cost.num_patches, facts.num_prefix, tokens)
 
 
 def count_macs(cost: ModelCost, facts: ModelFacts, settings: Reduction | None, overhead: bool = False) -> int:

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from dataclasses import fields
+from collections.abc import Mapping
+from dataclasses import dataclass, field, fields
 from importlib.metadata import EntryPoint, entry_points
 from typing import Any
 
 from catis.core.method import Method
 
-__all__ = ["create_method", "list_methods"]
+__all__ = ["MethodInfo", "create_method", "describe_methods", "list_methods"]
 
 GROUP = "catis.methods"
 
@@ -22,6 +23,46 @@ def list_methods() -> list[str]:
         ['catis', 'mctf', 'pitome', 'tofu', 'tome']
     """
     return sorted(entry_points(group=GROUP).names)
+
+
+@dataclass(frozen=True)
+class MethodInfo:
+    """What is known of a method before it is used.
+
+    Attributes:
+        name: What `catis.apply` calls it.
+        origin: Package and version that bring it.
+        options: Options with their defaults.
+        problem: Why it cannot be used; empty if it can.
+    """
+
+    name: str
+    origin: str
+    options: Mapping[str, Any] = field(default_factory=dict)
+    problem: str = ""
+
+
+def describe_methods() -> list[MethodInfo]:
+    """All methods with their origin and options; one that cannot be loaded is told, not raised.
+
+    Example:
+        >>> next(one.options["tau"] for one in describe_methods() if one.name == "catis")
+        1.0
+    """
+    found = []
+    for name in list_methods():
+        origin = ", ".join(sorted({_origin(point) for point in entry_points(group=GROUP) if point.name == name}))
+        try:
+            kind = _load(name)
+        except ValueError as error:
+            found.append(MethodInfo(name, origin, problem=str(error)))
+        else:
+            found.append(MethodInfo(name, origin, {option.name: option.default for option in fields(kind)}))
+    return found
+
+
+def _origin(point: EntryPoint) -> str:
+    return "unknown" if point.dist is None else f"{point.dist.name} {point.dist.version}"
 
 
 def create_method(name: str, **options: Any) -> Method:
@@ -51,7 +92,10 @@ def _load(name: str) -> type[Method]:
     origins = sorted({point.value for point in found})
     if len(origins) > 1:
         raise ValueError(f"method={name!r} is offered by several packages: {', '.join(origins)}; uninstall all but one")
-    kind = found[0].load()
+    try:
+        kind = found[0].load()
+    except (ImportError, AttributeError) as error:
+        raise ValueError(f"method={name!r} cannot be loaded from {origins[0]!r}: {error}") from error
     if not (isinstance(kind, type) and issubclass(kind, Method)):
         raise ValueError(f"entry point {origins[0]!r} of method {name!r} is not a subclass of catis.core.method.Method")
     return kind

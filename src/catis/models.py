@@ -1,0 +1,114 @@
+"""Models by name, as the commands take them: timm's, the zoo's, with which weights."""
+
+from __future__ import annotations
+
+from difflib import get_close_matches
+from pathlib import Path
+from typing import Any
+
+import timm
+import torch
+from safetensors import SafetensorError
+from safetensors.torch import load_file
+from torch import nn
+
+from catis.zoo.models import build as build_zoo
+from catis.zoo.models import list_models as list_zoo
+from catis.zoo.models import load as load_zoo
+
+__all__ = ["build_model", "is_zoo_model", "load_model"]
+
+
+def load_model(
+    name: str,
+    checkpoint: str | Path | None = None,
+    pretrained: bool = False,
+    **settings: Any,
+) -> nn.Module:
+    """A model in eval mode: one of the zoo with its weights, or timm's with those asked for.
+
+    Nothing goes to the network unless `pretrained` is set.
+
+    Args:
+        name: A timm name, with a tag or without, or a zoo name such as "tiny-12".
+        checkpoint: A .safetensors file with the model's weights.
+        pretrained: Let timm fetch its own weights from the hub.
+        settings: Passed on to timm.create_model, such as img_size=384.
+
+    Raises:
+        ValueError: No such model, or a checkpoint that is not one of this model.
+
+    Example:
+        >>> type(load_model("vit_tiny_patch16_224")).__name__
+        'VisionTransformer'
+        >>> load_model("vit_tiny_patch16_225")
+        Traceback (most recent call last):
+        ...
+        ValueError: model 'vit_tiny_patch16_225' is neither in timm nor in the zoo. Close to it: ...
+    """
+    if checkpoint is not None and pretrained:
+        raise ValueError(
+            f"checkpoint={str(checkpoint)!r} and pretrained=True: the weights can come from one place only"
+        )
+    if is_zoo_model(name) and checkpoint is None:
+        _refuse_settings(name, settings)
+        return load_zoo(name)
+    path = None if checkpoint is None else _checked_path(checkpoint)
+    model = build_model(name, pretrained=pretrained, **settings)
+    if path is not None:
+        _load_weights(model, name, path)
+    return model.eval()
+
+
+def build_model(name: str, *, device: str = "cpu", pretrained: bool = False, **settings: Any) -> nn.Module:
+    """A model without weights of ours: random ones, or timm's own; none at all on the meta device.
+
+    Example:
+        >>> next(build_model("vit_large_patch16_224", device="meta").parameters()).is_meta
+        True
+    """
+    with torch.device(device):
+        if is_zoo_model(name):
+            _refuse_settings(name, settings)
+            return build_zoo(name)
+        if not (timm.is_model(name) or name.startswith(("hf-hub:", "local-dir:"))):
+            raise ValueError(_unknown(name))
+        try:
+            model: nn.Module = timm.create_model(name, pretrained=pretrained, **settings)
+        except (RuntimeError, TypeError) as error:  # an unknown tag, no weights to fetch, a setting it does not have
+            raise ValueError(f"timm cannot build {name!r}: {error}") from error
+    return model
+
+
+def is_zoo_model(name: str) -> bool:
+    """Whether the name is one of the zoo's."""
+    return name in list_zoo()
+
+
+def _refuse_settings(name: str, settings: dict[str, Any]) -> None:
+    if settings:
+        raise ValueError(f"{name} is a zoo model of fixed shape; {', '.join(sorted(settings))} cannot be set")
+
+
+def _unknown(name: str) -> str:
+    arch = name.split(".")[0]
+    near = get_close_matches(arch, [*list_zoo(), *timm.list_models()], n=5) or list_zoo()
+    return f"model {name!r} is neither in timm nor in the zoo. Close to it: {', '.join(near)}"
+
+
+def _checked_path(checkpoint: str | Path) -> Path:
+    path = Path(checkpoint)
+    if path.suffix != ".safetensors":
+        raise ValueError(f"checkpoint {path}: expected a .safetensors file (pickled weights can run code)")
+    if not path.is_file():
+        raise ValueError(f"checkpoint {path}: no such file")
+    return path
+
+
+def _load_weights(model: nn.Module, name: str, path: Path) -> None:
+    try:
+        model.load_state_dict({key: value.float() for key, value in load_file(path).items()})
+    except SafetensorError as error:
+        raise ValueError(f"checkpoint {path} is not a safetensors file: {error}") from error
+    except RuntimeError as error:
+        raise ValueError(f"checkpoint {path} does not fit {name}: {error}") from error
