@@ -12,11 +12,16 @@ import torch
 from PIL import Image, ImageDraw
 from torch import Tensor
 
-__all__ = ["Layout", "denormalise", "heat_map", "layout_figure", "patch_grid", "spatial_layout"]
+__all__ = ["Layout", "denormalise", "heat_map", "layout_figure", "patch_grid", "spatial_layout", "stack"]
 
-_MARGIN, _CAPTION = 8, 16
+_MARGIN, _CAPTION, _SMALLEST = 8, 16, 160
 _HALF = (0.5, 0.5, 0.5)
-_ORDER = ("s_nf", "s_cls", "score")
+_SIGNALS = {
+    "s_nf": "activation norm",
+    "s_cls": "CLS attention, momentum",
+    "fused": "what triage goes by",
+    "score": "what the method goes by",
+}
 
 
 @dataclass(frozen=True)
@@ -65,14 +70,13 @@ def spatial_layout(image: Tensor, provenance: Tensor) -> Tensor:
         provenance: (patches,) token of each patch, -1 once evicted.
     """
     rows, columns = patch_grid(len(provenance), *image.shape[-2:])
-    owner = _upsample(provenance.cpu().view(rows, columns), image)
-    groups = provenance.cpu().clamp_min(0)
-    colour = torch.nn.functional.adaptive_avg_pool2d(image, (rows, columns)).flatten(1)
-    count = torch.zeros(int(groups.max()) + 1).index_add(0, groups, torch.ones(len(groups)))
-    mean = torch.zeros(3, len(count)).index_add(1, groups, colour) / count
-    painted = mean[:, owner.clamp_min(0)]
-    painted = torch.where(count[owner.clamp_min(0)] == 1, image, painted)
-    return torch.where(owner < 0, torch.ones(()), painted)
+    group = provenance.cpu() + 1  # group 0 is the evicted
+    owner = _upsample(group.view(rows, columns), image).flatten()
+    members, pixels = group.bincount(), owner.bincount()
+    colours = torch.zeros(3, len(pixels), dtype=torch.float64).index_add(1, owner, image.flatten(1).double())
+    mean = (colours / pixels).to(image.dtype)
+    painted = torch.where(members[owner] == 1, image.flatten(1), mean[:, owner])
+    return torch.where(owner == 0, torch.ones(()), painted).view_as(image)
 
 
 def heat_map(values: Tensor, image: Tensor) -> Tensor:
@@ -90,33 +94,69 @@ def heat_map(values: Tensor, image: Tensor) -> Tensor:
 
 
 def layout_figure(image: Tensor, layouts: Sequence[Layout]) -> Image.Image:
-    """The paper's spatial figure: original and layouts in the first row, one row of heat maps per signal below."""
-    first = [("original", image)]
-    first += [(f"after block {one.number}: {one.tokens} left", spatial_layout(image, one.provenance)) for one in layouts]
-    table: list[list[tuple[str, Tensor | None]]] = [list(first)]
-    for name in _ORDER:
-        if any(name in one.scores for one in layouts):
-            table.append([(name, None), *(_cell(name, one, image) for one in layouts)])
+    """The paper's spatial figure: original and layouts in the first row, one row of heat maps per signal below.
+
+    Small images are enlarged by a whole factor, so that captions fit.
+    """
+    first = [_Cell("original", image)]
+    first += [
+        _Cell(f"after block {one.number}: {one.tokens} left", spatial_layout(image, one.provenance)) for one in layouts
+    ]
+    table = [first]
+    signals = [_named(one.scores) for one in layouts]
+    for name, meaning in _SIGNALS.items():
+        if any(name in found for found in signals):
+            row = [_heat_cell(name, found, one.number, image) for found, one in zip(signals, layouts, strict=True)]
+            table.append([_Cell(name, note=f"{meaning}\nblue low, yellow high\nwhite: gone or none"), *row])
     return _compose(table, image.shape[-1], image.shape[-2])
 
 
-def _cell(name: str, layout: Layout, image: Tensor) -> tuple[str, Tensor | None]:
-    if name not in layout.scores:
-        return (f"no {name} in block {layout.number}", None)
-    return (f"{name}, block {layout.number}", heat_map(layout.scores[name], image))
+def stack(figures: Sequence[Image.Image]) -> Image.Image:
+    """Figures below each other."""
+    canvas = Image.new("RGB", (max(one.width for one in figures), sum(one.height for one in figures)), "white")
+    top = 0
+    for one in figures:
+        canvas.paste(one, (0, top))
+        top += one.height
+    return canvas
 
 
-def _compose(table: list[list[tuple[str, Tensor | None]]], width: int, height: int) -> Image.Image:
+@dataclass(frozen=True)
+class _Cell:
+    """One field of a figure: a title, and a picture or a note below it."""
+
+    title: str
+    picture: Tensor | None = None
+    note: str = ""
+
+
+def _named(scores: Mapping[str, Tensor]) -> dict[str, Tensor]:
+    """A score that fuses two signals is called by that name."""
+    fused = {"s_nf", "s_cls"} <= scores.keys()
+    return {"fused" if fused and name == "score" else name: values for name, values in scores.items()}
+
+
+def _heat_cell(name: str, scores: Mapping[str, Tensor], number: int, image: Tensor) -> _Cell:
+    if name not in scores:
+        return _Cell(f"no {name} in block {number}")
+    return _Cell(f"{name}, block {number}", heat_map(scores[name], image))
+
+
+def _compose(table: Sequence[Sequence[_Cell]], width: int, height: int) -> Image.Image:
+    factor = max(1, math.ceil(_SMALLEST / width))
+    width, height = factor * width, factor * height
     cell_width, cell_height = width + _MARGIN, height + _CAPTION + _MARGIN
     columns = max(len(row) for row in table)
     canvas = Image.new("RGB", (columns * cell_width + _MARGIN, len(table) * cell_height + _MARGIN), "white")
     pen = ImageDraw.Draw(canvas)
     for y, row in enumerate(table):
-        for x, (title, picture) in enumerate(row):
+        for x, cell in enumerate(row):
             left, top = _MARGIN + x * cell_width, _MARGIN + y * cell_height
-            pen.text((left, top), title, fill="black")
-            if picture is not None:
-                canvas.paste(_to_pil(picture), (left, top + _CAPTION))
+            pen.text((left, top), cell.title, fill="black")
+            pen.text((left, top + _CAPTION), cell.note, fill="#777777")
+            if cell.picture is not None:
+                picture = _to_pil(cell.picture).resize((width, height), Image.Resampling.NEAREST)
+                canvas.paste(picture, (left, top + _CAPTION))
                 pen.rectangle((left - 1, top + _CAPTION - 1, left + width, top + _CAPTION + height), outline="#bbbbbb")
     return canvas
 

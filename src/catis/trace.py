@@ -86,15 +86,19 @@ class Trace(Sequence[BlockTrace]):
     def __iter__(self) -> Iterator[BlockTrace]:
         return iter(self.blocks)
 
-    def summary(self) -> str:
-        """One line per block: tokens in and out, how many merged and were evicted on average."""
-        lines = ["block  tokens in  left  merged  evicted  largest group"]
+    def rows(self) -> list[list[str]]:
+        """A table as text, header first: per block, tokens in and out, and what merged and went, mean over images."""
+        table = [["block", "tokens in", "left", "merged", "evicted", "largest group"]]
         for block in self.blocks:
-            merged, evicted = (mask.float().sum(-1).mean().item() for mask in (block.merged, block.evicted))
-            largest = int(block.size.max())
-            row = f"{block.layer + 1:5d}  {block.tokens_in:9d}  {block.tokens_left:4d}"
-            lines.append(f"{row}  {merged:6.1f}  {evicted:7.1f}  {largest:13d}")
-        return "\n".join(lines)
+            merged, evicted = (f"{mask.float().sum(-1).mean().item():.1f}" for mask in (block.merged, block.evicted))
+            counts = (str(block.layer + 1), str(block.tokens_in), str(block.tokens_left))
+            table.append([*counts, merged, evicted, str(int(block.size.max()))])
+        return table
+
+    def summary(self) -> str:
+        """The table of `rows`, aligned."""
+        widths = [len(name) for name in self.rows()[0]]
+        return "\n".join("  ".join(f"{cell:>{w}}" for cell, w in zip(row, widths, strict=True)) for row in self.rows())
 
     def show(self, image: int = 0, after: Sequence[int] = (3, 6, 9, 12)) -> Image.Image:
         """Picture of one image: the original, the layout after some blocks (evicted white), and the signals.
@@ -106,6 +110,10 @@ class Trace(Sequence[BlockTrace]):
         Returns:
             A PIL image; notebooks display it, scripts `.save()` it.
         """
+        if any(number < 1 for number in after):
+            raise ValueError(f"after={tuple(after)}: blocks are counted from 1")
+        if self.images.ndim != 4:
+            raise ValueError(f"images of shape {tuple(self.images.shape)}: only still images (B, 3, H, W) can be drawn")
         layouts = [self._layout(number - 1, image) for number in after if number <= len(self.blocks)]
         return layout_figure(self.images[image], layouts)
 

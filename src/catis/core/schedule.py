@@ -100,7 +100,7 @@ class Schedule:
 
     def _for_depth(self, depth: int) -> Schedule:
         if self.depth != depth:
-            raise ValueError(f"the schedule is for {self.depth} blocks, but the model has {depth}: build one for {depth}")
+            raise ValueError(f"the schedule is for {self.depth} blocks, the model has {depth}: build one for {depth}")
         return self
 
 
@@ -117,13 +117,14 @@ def _count(value: Any, given: Any) -> int:
         raise _bad(given, f"{value!r} is not finite")
     if value < 0:
         raise _bad(given, f"{value!r} is negative")
-    if value != int(value):
+    number = float(value)
+    if not number.is_integer():
         raise _bad(given, f"{value!r} is neither a whole number nor a fraction below 1")
-    return int(value)
+    return int(number)
 
 
 def _inflect(value: Any, given: Any) -> float:
-    if isinstance(value, bool) or not isinstance(value, Real) or not -1 <= value <= 1:
+    if isinstance(value, bool) or not isinstance(value, Real) or not -1 <= float(value) <= 1:
         raise _bad(given, f"inflect {value!r} is outside [-1, 1]")
     return float(value)
 
@@ -147,5 +148,5 @@ def _shaped(r: Any, shape: str) -> Any:
     if shape == "constant":
         return r
     if isinstance(r, (Sequence, float)) and not isinstance(r, (str, bytes)):
-        raise ValueError(f"schedule={shape!r} needs an int r, the mean per block; r={r!r} already says how it is spread")
+        raise ValueError(f"schedule={shape!r} needs an int r, the mean per block; r={r!r} already says the spread")
     return (r, _SHAPES[shape])

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from timm.layers import AttentionPoolLatent
 from timm.layers.attention import Attention, AttentionRope
+from timm.layers.attention_pool import AttentionPoolLatent
 from timm.models.deit import VisionTransformerDistilled
 from timm.models.eva import Eva, EvaAttention, EvaBlock
 from timm.models.vision_transformer import Block, VisionTransformer

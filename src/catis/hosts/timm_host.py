@@ -39,14 +39,14 @@ class TimmHost:
     def install(self, model: nn.Module, settings: Reduction) -> None:
         """Swap the class for its reduced subclass."""
         if not isinstance(model, ReducedTimm):
-            model.__class__ = timm_model.reduced_class(type(model))
+            model.__class__ = timm_model.reduced_class(type(model))  # type: ignore[arg-type]
         model.__dict__["catis_reduction"] = settings
 
     def uninstall(self, model: nn.Module) -> None:
         """Swap the class back."""
         if isinstance(model, ReducedTimm):
             del model.__dict__["catis_reduction"]
-            model.__class__ = model.catis_base
+            model.__class__ = model.catis_base  # type: ignore[assignment]
 
     def watch(self, model: nn.Module, inputs: Tensor, record: Recorder) -> Any:
         """Run with a recorder."""

@@ -47,7 +47,7 @@ class ReducedTimm(nn.Module):
         return unmerge(self.norm(tokens), state)  # type: ignore[operator]
 
     def forward_intermediates(self, x: Tensor, indices: int | list[int] | None = None, **options: Any) -> Any:
-        """timm's `forward_intermediates`, with full-grid maps from the reduced blocks."""
+        """As timm's `forward_intermediates`, with full-grid maps from the reduced blocks."""
         if self.catis_reduction.is_vanilla:
             return super().forward_intermediates(x, indices, **options)  # type: ignore[misc]
         _refuse_masks(options.pop("attn_mask", None), options.pop("is_causal", False))
@@ -65,7 +65,7 @@ def reduced_class(base: type[nn.Module]) -> type[ReducedTimm]:
 
 
 def _rebuild(base: type[nn.Module]) -> nn.Module:
-    kind = reduced_class(base)
+    kind = reduced_class(base)  # type: ignore[arg-type]  # mypy takes the class for unhashable
     return kind.__new__(kind)
 
 
@@ -92,9 +92,7 @@ def _tokens(
     """Embed, then run the blocks (the first `blocks` of them) with reduction."""
     x, positions = _embed(model, images)
     prefix = model.num_prefix_tokens
-    state = TokenState.start(
-        prefix, x.shape[1] - prefix, x.shape[0], track=track, positions=positions, device=x.device
-    )
+    state = TokenState.start(prefix, x.shape[1] - prefix, x.shape[0], track=track, positions=positions, device=x.device)
     return run_blocks(
         _parts(model)[:blocks],
         x,
@@ -117,9 +115,9 @@ def _embed(model: Any, images: Tensor) -> tuple[Tensor, Tensor | None]:
 def _parts(model: Any) -> list[BlockParts]:
     if not isinstance(model, Eva):
         return [VitBlockParts(block) for block in model.blocks]
-    depth = len(model.blocks)
-    mixed = (depth, model.blocks[0].attn.num_heads) if getattr(model, "rope_mixed", False) else None
-    return [EvaBlockParts(block, layer, mixed) for layer, block in enumerate(model.blocks)]
+    blocks: Any = model.blocks
+    mixed = (len(blocks), blocks[0].attn.num_heads) if getattr(model, "rope_mixed", False) else None
+    return [EvaBlockParts(block, layer, mixed) for layer, block in enumerate(blocks)]
 
 
 def _head(model: Any, x: Tensor, state: TokenState) -> Any:
@@ -167,7 +165,7 @@ def _intermediates(
     maps, prefixes = [grid[:, prefix:] for grid in grids], [grid[:, :prefix] for grid in grids]
     if output_fmt == "NCHW":
         height, width = model.patch_embed.dynamic_feat_size(images.shape[-2:])
-        maps = [grid.transpose(1, 2).unflatten(2, (height, width)).contiguous() for grid in maps]
+        maps = [grid.transpose(1, 2).reshape(*grid[:, 0].shape, height, width) for grid in maps]
     with_prefix = return_prefix_tokens and prefix > 0
     final = None if intermediates_only else unmerge(model.norm(tokens), state)
     if output_dict:

@@ -117,8 +117,8 @@ class EvaBlockParts:
         """Undo `pack_rope` for this block: (N_p, D), (B, 1, N_p, D), (H, N_p, D) or (B, H, N_p, D)."""
         if self.mixed is None:
             return positions if positions.ndim == 2 else positions.unsqueeze(1)
-        rope = positions.unflatten(-1, (*self.mixed, -1)).select(-3, self.layer)
-        return rope.transpose(-3, -2)
+        rope: Tensor = positions.unflatten(-1, (*self.mixed, -1))  # type: ignore[no-untyped-call]
+        return rope.select(-3, self.layer).transpose(-3, -2)
 
 
 def pack_rope(rope: Tensor | None, mixed: bool) -> Tensor | None:
@@ -137,7 +137,8 @@ def _split_heads(qkv: Tensor, num_heads: int) -> tuple[Tensor, Tensor, Tensor]:
 
 
 def _heads(tokens: Tensor, head_dim: int) -> Tensor:
-    return tokens.unflatten(-1, (-1, head_dim)).transpose(1, 2)
+    heads: Tensor = tokens.unflatten(-1, (-1, head_dim))  # type: ignore[no-untyped-call]
+    return heads.transpose(1, 2)
 
 
 def _rotate(attn: Any, tokens: Tensor, rope: Tensor) -> Tensor:

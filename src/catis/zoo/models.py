@@ -33,10 +33,14 @@ def build(name: str) -> VisionTransformer:
         name: a key of ``DEPTHS``.
     """
     gap = name.endswith("-gap")
-    return VisionTransformer(
+    model = VisionTransformer(
         img_size=SIZE, patch_size=8, num_classes=len(CLASSES), embed_dim=96, depth=DEPTHS[name], num_heads=3,
         mlp_ratio=4, class_token=not gap, global_pool="avg" if gap else "token",
     )  # fmt: skip
+    # timm's own place for how images are prepared, so that everything that asks timm gets it right
+    config = {"input_size": (3, SIZE, SIZE), "crop_pct": 1.0, "mean": MEAN, "std": STD}
+    model.pretrained_cfg = config  # type: ignore[assignment]
+    return model
 
 
 def _read(file: str) -> bytes:
