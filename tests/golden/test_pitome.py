@@ -6,6 +6,7 @@ import pytest
 import torch
 import torch.nn.functional as F
 
+from catis.core.arrays import arrays_for
 from catis.core.execute import execute, group_sum
 from catis.methods.pitome import PiToMe, energy, plan_bsm, plan_pure
 
@@ -15,9 +16,9 @@ from .files import block_view, cases, load, source_matrix, start
 def _plan(golden, prefix):
     unit = F.normalize(golden["metric"][:, prefix:], dim=-1)
     scores = energy(unit, golden.params["margin"])
-    order = scores.argsort(dim=-1, descending=True)
+    xp = arrays_for(scores)
     split = plan_bsm if golden.params["use_bsm_pitome"] else plan_pure
-    return scores, split(unit, order, golden.params["r"], {})
+    return scores, split(xp, unit, xp.order(xp.read(scores), descending=True), golden.params["r"])
 
 
 @pytest.mark.parametrize("name", cases("pitome_cls*", "pitome_plain", "pitome_rmax", "pitome_bsm*", "pitome_vit*"))
@@ -45,7 +46,8 @@ def test_vision(name, dtype):
 def test_direct(dtype):
     golden = load("pitome_direct_r4", dtype)
     unit = F.normalize(golden["metric"], dim=-1)
-    plan = plan_pure(unit, golden["indices"], golden.params["r"], {})
+    xp = arrays_for(unit)
+    plan = plan_pure(xp, unit, xp.read(golden["indices"]), golden.params["r"])
     assert torch.equal(plan.removed, golden["a_idx"])
     assert torch.equal(plan.keep, torch.cat([golden["protected_idx"], golden["b_idx"]], 1))
     assert torch.equal(plan.keep.gather(1, plan.target), golden["b_idx"].gather(1, golden["dst_idx"]))

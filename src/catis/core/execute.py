@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from contextlib import AbstractContextManager, nullcontext
+from typing import Any
 
 import torch
 import torch.nn.functional as F
 from torch import Tensor
 
+from catis.core.arrays import NumpyArrays, TorchArrays, arrays_for
 from catis.core.plan import EVICTED, Plan
 from catis.core.state import TokenState
 
@@ -31,34 +33,43 @@ def execute(plan: Plan, x: Tensor, state: TokenState) -> tuple[Tensor, TokenStat
         >>> x.flatten().tolist(), state.size.tolist()
         ([2.0, 9.0], [[2.0, 1.0]])
     """
+    xp = arrays_for(plan.keep)
     with _full_precision(x.device.type):
-        size = _next_size(plan, state.size)
-        return _merge(plan, x, state, size), TokenState(
+        size = _next_size(xp, plan, state.size)
+        return _merge(xp, plan, x, state, size), TokenState(
             num_prefix=state.num_prefix,
             size=size,
-            cls_attention=_next_cls(plan),
+            cls_attention=None if plan.cls_attention is None else _renormalised(xp, plan, plan.cls_attention),
             provenance=None if state.provenance is None else follow(plan, state.provenance),
             positions=None if state.positions is None else take_rows(state.positions, plan.keep),
         )
 
 
 def take_rows(values: Tensor, index: Tensor) -> Tensor:
-    """Rows `index` (B, K) of (B, N, D), or of a batch-shared (N, D), as (B, K, D).
+    """Rows `index` (B, K) of (B, N, D), or of a batch-shared (N, D), as (B, K, D)."""
+    xp = arrays_for(index)
+    return _rows(xp, values, xp.read(index))
 
-    One flat index_select: on CPU it copies whole rows, where gather would go element by element.
-    """
+
+def _rows(xp: Any, values: Tensor, index: Any) -> Tensor:
+    """`take_rows` of an index array; one flat index_select copies whole rows, where gather goes by element."""
     batch, kept = index.shape
-    if values.ndim == 2:
-        return values.index_select(0, index.reshape(-1)).view(batch, kept, -1)
-    offset = torch.arange(batch, device=index.device)[:, None] * values.shape[1]
-    rows = values.reshape(-1, values.shape[-1]).index_select(0, (index + offset).reshape(-1))
-    return rows.view(batch, kept, -1)
+    if values.ndim == 3 and not (xp is NumpyArrays and batch == 1):
+        index = index + _first_rows(xp, index, values.shape[1])
+    return values.reshape(-1, values.shape[-1]).index_select(0, xp.write(index.reshape(-1))).view(batch, kept, -1)
 
 
 def group_sum(plan: Plan, values: Tensor) -> Tensor:
     """(B, K) sum of per-token (B, N_p) values over each surviving token's group; what is evicted is dropped."""
-    kept = values.gather(1, plan.keep)
-    return kept if plan.target is None else _add_to(kept, plan, values.gather(1, plan.removed))
+    return _group_sum(arrays_for(plan.keep), plan, values)
+
+
+def _group_sum(xp: Any, plan: Plan, values: Tensor) -> Tensor:
+    array = xp.read(values)
+    total = xp.take(array, xp.read(plan.keep))
+    if plan.target is not None:
+        total = xp.add_at(total, xp.read(plan.target), xp.take(array, xp.read(plan.removed)), plan.all_merge)
+    return xp.write(total)  # type: ignore[no-any-return]
 
 
 def follow(plan: Plan, provenance: Tensor) -> Tensor:
@@ -98,27 +109,31 @@ def weighted_mean(tokens: Tensor, weight: Tensor | None) -> Tensor:
 
 def _full_precision(device_type: str) -> AbstractContextManager[object]:
     # Sizes above 256 are not exact in bfloat16, so autocast must not touch the sums; entered only when it would.
-    if torch.is_autocast_enabled(device_type):
+    if device_type != "meta" and torch.is_autocast_enabled(device_type):
         return torch.autocast(device_type, enabled=False)
     return nullcontext()
 
 
-def _add_to(base: Tensor, plan: Plan, values: Tensor, prefix: int = 0) -> Tensor:
-    """Add (B, R, ...) values to their targets' rows of (B, prefix + K, ...), which is overwritten.
+def _first_rows(xp: Any, like: Any, stride: int) -> Any:
+    """(B, 1) flat index of each image's first row, `stride` rows per image."""
+    return (xp.arange(0, like.shape[0], 1, like) * stride)[:, None]
 
-    On CPU only R rows are touched. Elsewhere, and in an exported graph, it is a product with the membership matrix:
-    deterministic on CUDA, and plain MatMul where TensorRT lacks scatter with reduction.
+
+def _add_rows(xp: Any, base: Tensor, plan: Plan, rows: Tensor, prefix: int) -> Tensor:
+    """Add (B, R, C) rows to their targets among (B, prefix + K, C), which may be overwritten.
+
+    NumPy's side touches R rows only. PyTorch's is a product with the membership matrix: deterministic on CUDA, and
+    plain MatMul where TensorRT lacks scatter with reduction.
     """
     assert plan.target is not None
-    if base.device.type != "cpu" or torch.compiler.is_exporting():
-        members = F.pad(_membership(plan), (0, 0, prefix, 0)).to(base.dtype)
-        return base + torch.bmm(members, values.reshape(*values.shape[:2], -1)).view_as(base)
-    rows = plan.target if plan.all_merge else plan.target.clamp_min(0)
+    if xp is TorchArrays:
+        return base + torch.bmm(F.pad(_membership(plan), (0, 0, prefix, 0)).to(base.dtype), rows)
+    target = xp.read(plan.target)
     if not plan.all_merge:
-        merges = (plan.target >= 0).view(*plan.target.shape, *[1] * (values.ndim - 2))
-        values = torch.where(merges, values, 0.0)
-    rows = (rows + torch.arange(prefix, base.shape[0] * base.shape[1], base.shape[1])[:, None]).view(-1)
-    base.view(-1, *base.shape[2:]).index_add_(0, rows, values.reshape(-1, *base.shape[2:]))
+        rows = torch.where(xp.write(target >= 0).unsqueeze(-1), rows, 0.0)
+        target = xp.at_least(target, 0)
+    flat = xp.write((target + _first_rows(xp, target, base.shape[1]) + prefix).reshape(-1))
+    base.view(-1, base.shape[2]).index_add_(0, flat, rows.reshape(-1, base.shape[2]))
     return base
 
 
@@ -129,60 +144,60 @@ def _membership(plan: Plan) -> Tensor:
     return (plan.target[:, None, :] == slots[:, None]).to(torch.float32)
 
 
-def _next_size(plan: Plan, size: Tensor | None) -> Tensor | None:
+def _next_size(xp: Any, plan: Plan, size: Tensor | None) -> Tensor | None:
     if size is not None:
-        return group_sum(plan, size)
-    if plan.target is None:
-        return None
-    ones = torch.ones(plan.keep.shape, device=plan.keep.device)
-    return _add_to(ones, plan, torch.ones(plan.removed.shape, device=plan.keep.device))
+        return _group_sum(xp, plan, size)
+    return None if plan.target is None else _group_count(xp, plan)
 
 
-def _next_cls(plan: Plan) -> Tensor | None:
-    if plan.cls_attention is None:
-        return None
-    carried = group_sum(plan, plan.cls_attention)
-    return carried / carried.sum(-1, keepdim=True).clamp_min(torch.finfo(carried.dtype).tiny)
+def _group_count(xp: Any, plan: Plan) -> Tensor:
+    """(B, K) members of each group, float32."""
+    ones = xp.ones(tuple(plan.keep.shape), plan.keep)
+    return xp.write(xp.add_at(ones, xp.read(plan.target), 1.0, plan.all_merge))  # type: ignore[no-any-return]
 
 
-def _merge(plan: Plan, x: Tensor, state: TokenState, size: Tensor | None) -> Tensor:
-    prefix = state.num_prefix
-    kept = take_rows(x, _with_prefix(plan.keep, prefix))
+def _renormalised(xp: Any, plan: Plan, attention: Tensor) -> Tensor:
+    """A_cls carried through the plan: summed over what merged, dropped with what was evicted, renormalised."""
+    carried = xp.read(_group_sum(xp, plan, attention))
+    total = xp.at_least(xp.sum(carried), torch.finfo(attention.dtype).tiny)
+    return xp.write(carried / total)  # type: ignore[no-any-return]
+
+
+def _merge(xp: Any, plan: Plan, x: Tensor, state: TokenState, size: Tensor | None) -> Tensor:
+    prefix, keep = state.num_prefix, xp.read(plan.keep)
+    kept = _rows(xp, x, _with_prefix(xp, keep, prefix))
     if plan.target is None:
         return kept
     wide = torch.promote_types(x.dtype, torch.float32)  # half precision would lose small shares
-    slot = plan.target if plan.all_merge else plan.target.clamp_min(0)
-    home = plan.keep.gather(1, slot)
-    gone, destination = take_rows(x, torch.cat([plan.removed, home], 1) + prefix).to(wide).chunk(2, 1)
+    slot = xp.read(plan.target) if plan.all_merge else xp.at_least(xp.read(plan.target), 0)
+    both = _rows(xp, x, xp.join(xp.read(plan.removed), xp.take(keep, slot)) + prefix).to(wide)
+    gone, destination = both.chunk(2, 1)
     if plan.blend == "max":
         return _merge_max(plan, kept, gone, prefix)
     # A group's mean is its destination plus each member's share of the way to it, so only destinations change.
-    share = _shares(plan, slot, state.size, size, wide)
-    step = (gone - destination) * share.unsqueeze(-1)
+    step = (gone - destination) * xp.write(_shares(xp, plan, slot, state.size, size, wide)).unsqueeze(-1)
     if plan.blend in ("mlerp", "mlerp_dst"):
         own = kept[:, prefix:].norm(dim=-1, dtype=wide)
-        return _rescale(plan, _add_to(kept.to(wide, copy=True), plan, step, prefix), own, gone, prefix).to(x.dtype)
-    return _add_to(kept.to(wide), plan, step, prefix).to(x.dtype)
+        merged = _add_rows(xp, kept.to(wide, copy=True), plan, step, prefix)
+        return _rescale(plan, merged, own, gone, prefix).to(x.dtype)
+    return _add_rows(xp, kept.to(wide), plan, step, prefix).to(x.dtype)
 
 
-def _with_prefix(keep: Tensor, prefix: int) -> Tensor:
-    if not prefix:
-        return keep
-    return torch.cat([torch.arange(prefix, device=keep.device).expand(keep.shape[0], -1), keep + prefix], 1)
+def _with_prefix(xp: Any, keep: Any, prefix: int) -> Any:
+    """Rows of the whole sequence: the prefix tokens, then the survivors."""
+    return xp.join(xp.repeat_rows(xp.arange(0, prefix, 1, keep), keep), keep + prefix) if prefix else keep
 
 
-def _shares(plan: Plan, slot: Tensor, size: Tensor | None, next_size: Tensor | None, dtype: torch.dtype) -> Tensor:
+def _shares(xp: Any, plan: Plan, slot: Any, size: Tensor | None, next_size: Tensor | None, dtype: torch.dtype) -> Any:
     """(B, R) weight of each removed token over the total weight of its group."""
     weight = plan.weight if plan.blend == "weight" else size if plan.blend == "size" else None
     if plan.blend == "size":
         total = next_size
-    elif weight is not None:
-        total = group_sum(plan, weight)
     else:
-        total = _next_size(plan, None)
+        total = _group_count(xp, plan) if weight is None else _group_sum(xp, plan, weight)
     assert total is not None
-    own = 1.0 if weight is None else weight.gather(1, plan.removed).to(dtype)
-    return own / total.gather(1, slot).to(dtype)
+    reached = xp.cast(xp.take(xp.read(total), slot), dtype)
+    return 1.0 / reached if weight is None else xp.cast(xp.take(xp.read(weight), xp.read(plan.removed)), dtype) / reached
 
 
 def _rescale(plan: Plan, merged: Tensor, own: Tensor, gone: Tensor, prefix: int) -> Tensor:

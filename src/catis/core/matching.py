@@ -2,30 +2,26 @@
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import torch
 from torch import Tensor
-
-from catis.core.order import order_by
 
 __all__ = ["Matching", "alternate", "best_edges", "cosine_sides"]
 
 
 class Matching(NamedTuple):
-    """The r best edges of a bipartite graph, as positions within the sides A and B.
+    """The r best edges of a bipartite graph, as arrays of positions within the sides A and B.
 
     Attributes:
         source: (B, r) positions in A that give their token away, best edge first.
         survivor: (B, |A| - r) positions in A that stay, by descending similarity.
         destination: (B, r) positions in B, one for each source.
-        best: (B, |A|) similarity of every A token to its best B.
     """
 
-    source: Tensor
-    survivor: Tensor
-    destination: Tensor
-    best: Tensor
+    source: Any
+    survivor: Any
+    destination: Any
 
 
 def alternate(num_prefix: int) -> tuple[slice, slice]:
@@ -45,19 +41,24 @@ def cosine_sides(unit: Tensor, num_prefix: int) -> Tensor:
     return torch.bmm(unit[:, side_a], unit[:, side_b].transpose(1, 2))
 
 
-def best_edges(scores: Tensor, r: int) -> Matching:
-    """Keep each A token's best edge, then the r best of these. Ties go to the earlier token, on every device."""
-    best, partner = scores.max(-1)
-    ranked = order_by(best, descending=True)
+def best_edges(xp: Any, scores: Tensor, r: int) -> Matching:
+    """Keep each A token's best edge, then the r best of these. Ties go to the earlier token, on every device.
+
+    Args:
+        xp: Array library, from `arrays_for`.
+        scores: (B, |A|, |B|) similarity.
+        r: Edges to keep.
+    """
+    ranked = xp.order(xp.read(scores.amax(-1)), descending=True)
     source, survivor = ranked[:, :r], ranked[:, r:]
-    return Matching(source, survivor, partner.gather(1, source), best)
+    return Matching(source, survivor, xp.partners(scores, source))
 
 
-def token_ids(position: Tensor, side: slice) -> Tensor:
+def token_ids(position: Any, side: slice) -> Any:
     """Patch indices of positions within a side."""
     return position * 2 + side.start
 
 
-def side_ids(side: slice, num_patches: int, like: Tensor) -> Tensor:
+def side_ids(xp: Any, side: slice, num_patches: int, like: Any) -> Any:
     """(B, |side|) all patch indices of a side, for the batch of `like`."""
-    return torch.arange(side.start, num_patches, 2, device=like.device).expand(like.shape[0], -1)
+    return xp.repeat_rows(xp.arange(side.start, num_patches, 2, like), like)

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import torch
-import torch.nn.functional as F
 from torch import Tensor
 
-__all__ = ["activation", "euclidean", "l2", "momentum", "zscore"]
+from catis.core.arrays import arrays_for
+
+__all__ = ["activation", "euclidean", "fuse", "l2", "momentum", "zscore"]
 
 _NO_SPREAD = 1e-5
-"""A signal whose standard deviation is below this share of its mean is constant: it scores zero, not noise."""
+"""A signal whose standard deviation is at most this share of its mean is constant: it scores zero, not noise."""
 
 
 def activation(features: Tensor) -> Tensor:
@@ -30,8 +31,10 @@ def activation(features: Tensor) -> Tensor:
     mean = torch.bmm(average, features)
     squared = (features - mean).square_()
     variance = torch.bmm(average, squared)
-    floor = (8 * torch.finfo(features.dtype).eps * mean).square()  # a constant dimension differs by rounding alone
-    precision = torch.where(variance > floor, variance.reciprocal(), 0.0)
+    xp = arrays_for(features)
+    spread = xp.read(variance)
+    floor = (8 * torch.finfo(features.dtype).eps * xp.read(mean)) ** 2  # a constant dimension differs by rounding alone
+    precision = xp.write(1.0 / xp.where(spread > floor, spread, float("inf"))).to(features.dtype)
     return torch.bmm(precision, squared.transpose(1, 2)).squeeze(1).sqrt()
 
 
@@ -58,5 +61,19 @@ def zscore(signal: Tensor) -> Tensor:
         tensor([[-1.,  1.],
                 [ 0.,  0.]])
     """
-    level = signal.mean(-1, keepdim=True)
-    return F.layer_norm(signal / level.abs().clamp_min(torch.finfo(signal.dtype).tiny), signal.shape[-1:], eps=_NO_SPREAD**2)
+    xp = arrays_for(signal)
+    values = xp.read(signal)
+    with xp.quiet():  # an image of infinities gives NaN, which `fuse` turns to zero
+        mean = xp.mean(values)
+        centred = values - mean
+        spread = xp.mean(centred**2) ** 0.5
+        return xp.write(centred / xp.where(spread > _NO_SPREAD * abs(mean), spread, float("inf")))
+
+
+def fuse(activation_score: Tensor, context_score: Tensor | None, w_cls: float) -> Tensor:
+    """w_cls * s_cls + (1 - w_cls) * s_nf of standardised signals (Eq. fusion), finite whatever went in."""
+    xp = arrays_for(activation_score)
+    fused = xp.read(activation_score)
+    if context_score is not None:
+        fused = w_cls * xp.read(context_score) + (1.0 - w_cls) * fused
+    return xp.write(xp.finite(fused))

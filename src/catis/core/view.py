@@ -8,6 +8,8 @@ from functools import reduce
 import torch
 from torch import Tensor
 
+from catis.core.arrays import arrays_for
+
 __all__ = ["BlockView", "unit_length"]
 
 
@@ -62,15 +64,15 @@ class BlockView:
         """(B, N_p, d) K: content keys of the patch tokens, averaged over heads (ToMe's metric)."""
         return self.content_key[:, :, self.num_prefix :].mean(1)
 
-    def unit_keys(self) -> Tensor:
-        """(B, N_p, d) K at unit length, for cosines; a zero key stays zero, similar to nothing.
-
-        Length does not matter here, so heads are summed; few heads one by one, which is faster on CPU.
-        """
+    def summed_keys(self) -> Tensor:
+        """(B, N_p, d) K summed over heads: as good as the mean for cosines. Few heads one by one, faster on CPU."""
         keys = self.content_key[:, :, self.num_prefix :]
         few = keys.device.type == "cpu" and keys.shape[1] <= 6
-        total = reduce(torch.add, keys.unbind(1)) if few else keys.sum(1)
-        return unit_length(total)
+        return reduce(torch.add, keys.unbind(1)) if few else keys.sum(1)
+
+    def unit_keys(self) -> Tensor:
+        """(B, N_p, d) K at unit length, for cosines; a zero key stays zero, similar to nothing."""
+        return unit_length(self.summed_keys())
 
     def cls_attention(self) -> Tensor | None:
         """(B, N_p) A_cls: CLS row of the softmaxed attention, mean over heads, renormalised over the patches.
@@ -79,8 +81,10 @@ class BlockView:
         """
         if not self.has_cls:
             return None
-        row = self._cls_logits().softmax(-1)[:, :, self.num_prefix :].sum(1)
-        return row / row.sum(-1, keepdim=True).clamp_min(torch.finfo(row.dtype).tiny)
+        weights = self._cls_logits().softmax(-1)[:, :, self.num_prefix :].sum(1)
+        xp = arrays_for(weights)
+        row = xp.read(weights)
+        return xp.write(row / xp.at_least(xp.sum(row), torch.finfo(weights.dtype).tiny))
 
     def attention_map(self) -> Tensor:
         """(B, H, N, N) softmaxed attention. The fused kernel never makes it: this is a second, unfused pass."""

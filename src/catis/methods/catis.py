@@ -6,12 +6,11 @@ import math
 from dataclasses import dataclass, replace
 from typing import ClassVar, Literal, get_args
 
-import torch
 from torch import Tensor
 
 from catis.core.method import BlockShape, Method
 from catis.core.plan import Plan
-from catis.core.signals import activation, euclidean, l2, momentum, zscore
+from catis.core.signals import activation, euclidean, fuse, l2, momentum, zscore
 from catis.core.view import BlockView
 from catis.methods import triage
 
@@ -102,19 +101,16 @@ class Catis(Method):
     def _score(self, view: BlockView, attention: Tensor | None, notes: dict[str, Tensor]) -> Tensor:
         """The fused functional of Eq. fusion, or the one signal asked for."""
         use_cls = attention is not None and view.layer >= self.l_start
-        if use_cls and self.signal == "cls":
+        context = None
+        if use_cls:
             assert attention is not None
-            return zscore(momentum(attention, view.previous_cls, self.gamma)).nan_to_num(nan=0.0)
+            context = zscore(momentum(attention, view.previous_cls, self.gamma))
+            if self.signal == "cls":
+                return fuse(context, None, 1.0)
         norm = zscore(_NORMS[self.signal](view.patch_features()))
         if view.explain:
-            notes["s_nf"] = norm
-        if not use_cls:
-            return norm.nan_to_num(nan=0.0)
-        assert attention is not None
-        context = zscore(momentum(attention, view.previous_cls, self.gamma))
-        if view.explain:
-            notes["s_cls"] = context
-        return torch.lerp(norm, context.to(norm.dtype), self.w_cls).nan_to_num(nan=0.0)
+            notes |= {"s_nf": norm} if context is None else {"s_nf": norm, "s_cls": context}
+        return fuse(norm, context, self.w_cls)
 
 
 def _within(option: str, value: float, low: float, high: float) -> None:

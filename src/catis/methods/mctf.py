@@ -8,6 +8,8 @@ from typing import ClassVar, Literal
 import torch
 from torch import Tensor
 
+from catis.core.arrays import arrays_for
+from catis.core.execute import take_rows
 from catis.core.matching import alternate, best_edges, cosine_sides, side_ids, token_ids
 from catis.core.method import BlockShape, Method, Reduction
 from catis.core.parts import BlockParts
@@ -146,18 +148,19 @@ def bidirectional_plan(scores: Tensor, r1: int, r2: int, num_prefix: int) -> tup
         keep, removed, target of a Plan; output order is [surviving A as in ToMe, surviving B best score first],
         and plain [surviving A, B] when r2 is 0. A token merged into a B token that then merges too follows it.
     """
-    batch, num_a, num_b = scores.shape
+    (_, num_a, num_b), xp = scores.shape, arrays_for(scores)
     side_a, side_b = alternate(num_prefix)
-    first = best_edges(scores, r1)
-    stay_a = first.survivor.sort(-1).values if num_prefix else first.survivor  # ToMe's order
-    all_b = torch.arange(num_b, device=scores.device).expand(batch, -1)
+    first = best_edges(xp, scores, r1)
+    stay_a = xp.sort(first.survivor) if num_prefix else first.survivor  # ToMe's order
+    removed = token_ids(first.source, side_a)
     if not r2:
-        keep = torch.cat([token_ids(stay_a, side_a), side_ids(side_b, num_a + num_b, stay_a)], 1)
-        return keep, token_ids(first.source, side_a), first.destination + stay_a.shape[1]
-    back = scores.gather(1, stay_a[..., None].expand(-1, -1, num_b)).transpose(1, 2)
-    second = best_edges(back, r2)
-    new_b = all_b[:, : num_b - r2] + stay_a.shape[1]
-    slot_b = torch.empty_like(all_b).scatter(1, second.survivor, new_b).scatter(1, second.source, second.destination)
-    keep = torch.cat([token_ids(stay_a, side_a), token_ids(second.survivor, side_b)], 1)
-    removed = torch.cat([token_ids(first.source, side_a), token_ids(second.source, side_b)], 1)
-    return keep, removed, torch.cat([slot_b.gather(1, first.destination), second.destination], 1)
+        keep = xp.join(token_ids(stay_a, side_a), side_ids(xp, side_b, num_a + num_b, stay_a))
+        return xp.write(keep), xp.write(removed), xp.write(first.destination + stay_a.shape[1])
+    back = take_rows(scores, xp.write(stay_a)).transpose(1, 2)
+    second = best_edges(xp, back, r2)
+    new_b = xp.repeat_rows(xp.arange(stay_a.shape[1], stay_a.shape[1] + num_b - r2, 1, stay_a), stay_a)
+    slot_b = xp.put(xp.put(xp.join(second.survivor, second.source), second.survivor, new_b), second.source, second.destination)
+    keep = xp.join(token_ids(stay_a, side_a), token_ids(second.survivor, side_b))
+    removed = xp.join(removed, token_ids(second.source, side_b))
+    target = xp.join(xp.take(slot_b, first.destination), second.destination)
+    return xp.write(keep), xp.write(removed), xp.write(target)

@@ -48,7 +48,8 @@ def run_block(
     received = attention.mean((1, 2))[:, prefix:]
     if one_step_ahead == 0:
         x = parts.add_mlp(_attend(parts, x, state, settings))
-    plan = fuse(x[:, prefix:], received, state.size, prefix, r)
+    with torch.no_grad():
+        plan = fuse(x[:, prefix:], received, state.size, prefix, r)
     before = state
     x, state = execute(plan, x, state)
     if one_step_ahead == 0:

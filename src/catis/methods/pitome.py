@@ -3,17 +3,17 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
-from typing import ClassVar, Literal
+from dataclasses import dataclass, replace
+from typing import Any, ClassVar, Literal
 
 import torch
 import torch.nn.functional as F
 from torch import Tensor
 
+from catis.core.arrays import arrays_for
 from catis.core.execute import take_rows
 from catis.core.matching import best_edges
 from catis.core.method import BlockShape, Method
-from catis.core.order import order_by
 from catis.core.plan import Plan
 from catis.core.schedule import Schedule
 from catis.core.view import BlockView
@@ -91,10 +91,14 @@ class PiToMe(Method):
         """Order by energy, split, match on keys, merge by size-weighted mean."""
         unit = view.unit_keys()
         scores = energy(unit, self.margin - self.margin * view.layer / view.depth)
-        order = order_by(scores, descending=True)
+        xp = arrays_for(scores)
+        order = xp.order(xp.read(scores), descending=True)
         split = plan_bsm if self.variant(view.layer, view.depth) == "bsm" else plan_pure
-        notes = {"score": scores, "threshold": scores.gather(1, order[:, 2 * view.r - 1 : 2 * view.r])[:, 0]}
-        return split(unit, order, view.r, notes if view.explain else {})
+        plan = split(xp, unit, order, view.r)
+        if not view.explain:
+            return plan
+        cut = scores.sort(-1, descending=True).values[:, 2 * view.r - 1]
+        return replace(plan, notes={"score": scores, "threshold": cut})
 
 
 def energy(unit: Tensor, margin: float) -> Tensor:
@@ -108,19 +112,26 @@ def energy(unit: Tensor, margin: float) -> Tensor:
     return F.elu(similarity, inplace=True).mean(-1)
 
 
-def plan_bsm(unit: Tensor, order: Tensor, r: int, notes: dict[str, Tensor]) -> Plan:
+def plan_bsm(xp: Any, unit: Tensor, order: Any, r: int) -> Plan:
     """ToMe's selection on the energy order; output [surviving A by descending similarity, B]."""
+    similarity = _sides(xp, unit, order)
+    matching = best_edges(xp, similarity, r)
     side_a, side_b = order[:, ::2], order[:, 1::2]
-    matching = best_edges(take_rows(unit, side_a) @ take_rows(unit, side_b).transpose(1, 2), r)
-    survivor = side_a.gather(1, matching.survivor)
-    removed = side_a.gather(1, matching.source)
-    target = matching.destination + survivor.shape[1]
-    return Plan(torch.cat([survivor, side_b], 1), removed, target, all_merge=True, notes=notes)
+    survivor = xp.take(side_a, matching.survivor)
+    target = xp.write(matching.destination + survivor.shape[1])
+    keep, removed = xp.write(xp.join(survivor, side_b)), xp.write(xp.take(side_a, matching.source))
+    return Plan(keep, removed, target, all_merge=True)
 
 
-def plan_pure(unit: Tensor, order: Tensor, r: int, notes: dict[str, Tensor]) -> Plan:
+def plan_pure(xp: Any, unit: Tensor, order: Any, r: int) -> Plan:
     """The 2r tokens of highest energy merge pairwise; the rest is protected; output [protected, B]."""
-    side_a, side_b, protected = order[:, : 2 * r : 2], order[:, 1 : 2 * r : 2], order[:, 2 * r :]
-    partner = (take_rows(unit, side_a) @ take_rows(unit, side_b).transpose(1, 2)).argmax(-1)
-    target = partner + protected.shape[1]
-    return Plan(torch.cat([protected, side_b], 1), side_a, target, all_merge=True, notes=notes)
+    pairs, protected = order[:, : 2 * r], order[:, 2 * r :]
+    partner = xp.read(_sides(xp, unit, pairs).argmax(-1))
+    keep, removed = xp.write(xp.join(protected, pairs[:, 1::2])), xp.write(pairs[:, ::2])
+    return Plan(keep, removed, xp.write(partner + protected.shape[1]), all_merge=True)
+
+
+def _sides(xp: Any, unit: Tensor, order: Any) -> Tensor:
+    """(B, |A|, |B|) cosine between even and odd places of an order."""
+    ordered = take_rows(unit, xp.write(order))
+    return torch.bmm(ordered[:, ::2], ordered[:, 1::2].transpose(1, 2))

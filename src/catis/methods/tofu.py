@@ -5,12 +5,11 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import ClassVar, Literal
 
-from catis.core.matching import best_edges, cosine_sides
 from catis.core.method import BlockShape, Method
 from catis.core.plan import Blend, Plan
 from catis.core.schedule import Schedule
 from catis.core.view import BlockView
-from catis.methods.tome import check_ratio, plan_from_matching, ratio_amount
+from catis.methods.tome import check_ratio, plan_bipartite, ratio_amount
 
 __all__ = ["ToFu"]
 
@@ -77,7 +76,6 @@ class ToFu(Method):
 
     def plan(self, view: BlockView) -> Plan:
         """Match on keys, then evict or merge the sources, as the depth says."""
-        matching = best_edges(cosine_sides(view.unit_keys(), view.num_prefix), view.r)
         strategy = self.strategy(view.layer, view.depth)
         blend: Blend | None = None if strategy == "prune" else strategy
-        return plan_from_matching(view, matching, blend)
+        return plan_bipartite(view, blend)

@@ -6,16 +6,16 @@ import math
 from dataclasses import dataclass
 from typing import ClassVar
 
-import torch
 from torch import Tensor
 
-from catis.core.matching import Matching, alternate, best_edges, cosine_sides, side_ids, token_ids
+from catis.core.arrays import arrays_for
+from catis.core.matching import alternate, best_edges, cosine_sides, side_ids, token_ids
 from catis.core.method import BlockShape, Method
 from catis.core.plan import Blend, Plan
 from catis.core.schedule import Schedule, budget
 from catis.core.view import BlockView
 
-__all__ = ["ToMe", "plan_from_matching", "ratio_amount"]
+__all__ = ["ToMe", "plan_bipartite", "ratio_amount"]
 
 
 @dataclass(frozen=True)
@@ -67,28 +67,32 @@ class ToMe(Method):
 
     def plan(self, view: BlockView) -> Plan:
         """Match on keys, merge into B by size-weighted mean."""
-        matching = best_edges(cosine_sides(view.unit_keys(), view.num_prefix), view.r)
-        return plan_from_matching(view, matching, "size")
+        return plan_bipartite(view, "size")
 
 
-def plan_from_matching(view: BlockView, matching: Matching, blend: Blend | None) -> Plan:
-    """Sources merge into B (or are evicted, when blend is None); output order is [surviving A, B].
+def plan_bipartite(view: BlockView, blend: Blend | None) -> Plan:
+    """Match on keys; sources merge into B (or are evicted, when blend is None); output order is [surviving A, B].
 
     Surviving A tokens come in ascending order when there is a prefix and by descending similarity when there is none:
     the next block's split is positional, so the authors' order is part of the method.
     """
+    scores = cosine_sides(view.unit_keys(), view.num_prefix)
+    xp = arrays_for(scores)
+    matching = best_edges(xp, scores, view.r)
     side_a, side_b = alternate(view.num_prefix)
-    survivor = matching.survivor.sort(-1).values if view.num_prefix else matching.survivor
-    keep = torch.cat([token_ids(survivor, side_a), side_ids(side_b, view.num_patches, survivor)], 1)
-    target = None if blend is None else matching.destination + survivor.shape[1]
-    notes = _notes(matching, side_a, view.num_patches) if view.explain else {}
-    return Plan(keep, token_ids(matching.source, side_a), target, True, blend or "size", notes=notes)
+    survivor = xp.sort(matching.survivor) if view.num_prefix else matching.survivor
+    keep = xp.join(token_ids(survivor, side_a), side_ids(xp, side_b, view.num_patches, survivor))
+    target = None if blend is None else xp.write(matching.destination + survivor.shape[1])
+    notes = _notes(scores, view) if view.explain else {}
+    removed = xp.write(token_ids(matching.source, side_a))
+    return Plan(xp.write(keep), removed, target, True, blend or "size", notes=notes)
 
 
-def _notes(matching: Matching, side_a: slice, num_patches: int) -> dict[str, Tensor]:
+def _notes(scores: Tensor, view: BlockView) -> dict[str, Tensor]:
     """Best similarity of every A token, and that of the weakest edge taken."""
-    weakest = matching.best.gather(1, matching.source).amin(-1)
-    return {"score": spread_side(matching.best, side_a, num_patches), "threshold": weakest}
+    best = scores.amax(-1)
+    weakest = best.sort(-1, descending=True).values[:, view.r - 1]
+    return {"score": spread_side(best, alternate(view.num_prefix)[0], view.num_patches), "threshold": weakest}
 
 
 def spread_side(values: Tensor, side: slice, num_patches: int) -> Tensor:

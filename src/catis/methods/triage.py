@@ -6,16 +6,20 @@ follows from N_p and r. Scores are finite.
 
 from __future__ import annotations
 
+from typing import Any
+
 import torch
-import torch.nn.functional as F
 from torch import Tensor
 
+from catis.core.arrays import arrays_for
 from catis.core.execute import take_rows
 from catis.core.order import order_by, partition
 from catis.core.plan import EVICTED, Plan
-from catis.core.view import BlockView
+from catis.core.view import BlockView, unit_length
 
 __all__ = ["plan_evict", "plan_global", "plan_merge", "plan_triage"]
+
+_NEVER = -1e4  # added to a cosine of a token outside the pool: below any inside, and finite in half precision
 
 
 def plan_triage(score: Tensor, view: BlockView, tau: float, evictions: int) -> Plan:
@@ -27,80 +31,80 @@ def plan_triage(score: Tensor, view: BlockView, tau: float, evictions: int) -> P
         tau: Triage radius.
         evictions: floor(evict_ratio * r), the most that eviction takes while M can supply the rest.
     """
-    evictable, mergeable = score < -tau, score.abs() <= tau
-    wanted = view.r - evictable.sum(-1, keepdim=True).clamp_max(evictions)  # r_m (Eq. allocation)
-    return _merge_and_evict(score, view, mergeable, wanted)
+    xp = arrays_for(score)
+    s = xp.read(score)
+    wanted = view.r - xp.at_most(xp.count(s < -tau), evictions)  # r_m (Eq. allocation)
+    return _merge_and_evict(xp, s, view, abs(s) <= tau, wanted)
 
 
 def plan_global(score: Tensor, view: BlockView, tau: float, evictions: int) -> Plan:
     """Evict from E as triage does, then ToMe matching over all tokens that are left."""
-    evictable = score < -tau
-    count = evictable.sum(-1, keepdim=True).clamp_max(evictions)
-    left = rank(score) >= count
-    return _merge_and_evict(score, view, left, view.r - count)
+    xp = arrays_for(score)
+    s = xp.read(score)
+    count = xp.at_most(xp.count(s < -tau), evictions)
+    ranked = xp.order(s)
+    place = xp.repeat_rows(xp.arange(0, s.shape[1], 1, ranked), ranked)
+    left = xp.put(ranked, ranked, place) >= count
+    return _merge_and_evict(xp, s, view, left, view.r - count)
 
 
 def plan_evict(score: Tensor, view: BlockView, tau: float, evictions: int) -> Plan:
     """Evict the r lowest (ablation: no protection, no merging)."""
-    ranked = order_by(score)
-    return Plan(ranked[:, view.r :].sort(-1).values, ranked[:, : view.r])
+    xp = arrays_for(score)
+    ranked = xp.order(xp.read(score))
+    return Plan(xp.write(xp.sort(ranked[:, view.r :])), xp.write(ranked[:, : view.r]))
 
 
 def plan_merge(score: Tensor, view: BlockView, tau: float, evictions: int) -> Plan:
     """Merge the r lowest into their most similar survivor (ablation: no protection, no eviction)."""
-    ranked = order_by(score)
-    removed, keep = ranked[:, : view.r], ranked[:, view.r :].sort(-1).values
+    xp = arrays_for(score)
+    ranked = xp.order(xp.read(score))
+    removed, keep = xp.write(ranked[:, : view.r]), xp.write(xp.sort(ranked[:, view.r :]))
     unit = view.unit_keys()
     target = (take_rows(unit, removed) @ take_rows(unit, keep).transpose(1, 2)).argmax(-1)
     return Plan(keep, removed, target, all_merge=True)
 
 
-def rank(score: Tensor) -> Tensor:
-    """(B, N) place of each entry in ascending order, ties by index."""
-    ranked = order_by(score)
-    places = torch.arange(score.shape[1], device=score.device).expand_as(ranked)
-    return torch.empty_like(ranked).scatter_(1, ranked, places)
-
-
-def _merge_and_evict(score: Tensor, view: BlockView, pool: Tensor, wanted: Tensor) -> Plan:
+def _merge_and_evict(xp: Any, score: Any, view: BlockView, pool: Any, wanted: Any) -> Plan:
     """Merge the `wanted` (B, 1) best edges inside the pool; evict the lowest until r tokens are gone.
 
     What the pool cannot supply is evicted: lowest first, a token that others merged into last of all. Destinations
     are at most half of the tokens and r is too, so no destination ever has to go.
     """
-    source, destination, merged = _pool_edges(view.unit_keys(), pool, wanted, view.r)
-    lowest = _lowest(score, torch.cat([source, destination], 1), merged.repeat(1, 2), view.r)
-    turn = torch.arange(view.r, device=score.device) - merged.sum(-1, keepdim=True)
-    removed = torch.where(merged, source, lowest.gather(1, turn.clamp_min(0)))
-    gone = torch.zeros_like(score, dtype=torch.float32).scatter_(1, removed, 1.0)  # TensorRT sums no booleans
-    keep = partition(gone == 0)[:, : score.shape[1] - view.r]  # survivors, in token order
-    slot = (1 - gone).cumsum(-1).long() - 1
-    return Plan(keep, removed, torch.where(merged, slot.gather(1, destination), EVICTED))
+    r, num_patches = view.r, score.shape[1]
+    source, destination, merged = _pool_edges(xp, view, pool, wanted)
+    lowest = _lowest(xp, score, xp.join(source, destination), xp.join(merged, merged))[:, :r]
+    turn = xp.at_least(xp.arange(0, r, 1, score) - xp.count(merged), 0)
+    removed = xp.where(merged, source, xp.take(lowest, turn))
+    gone = xp.put(score != score, removed, True)  # scores are finite: starts all false
+    keep = xp.order(gone)[:, : num_patches - r]  # survivors, in token order
+    slot = xp.running_count(~gone) - 1
+    target = xp.where(merged, xp.take(slot, destination), EVICTED)
+    return Plan(xp.write(keep), xp.write(removed), xp.write(target))
 
 
-def _pool_edges(unit: Tensor, pool: Tensor, wanted: Tensor, r: int) -> tuple[Tensor, Tensor, Tensor]:
+def _pool_edges(xp: Any, view: BlockView, pool: Any, wanted: Any) -> tuple[Any, Any, Any]:
     """The best edges inside a pool that is split alternately in token order.
 
     Returns:
         (B, r) source tokens, (B, r) their destinations, and (B, r) which of these edges are real and wanted.
     """
-    size = pool.sum(-1, keepdim=True)
-    pooled = partition(pool)
-    side_a, side_b = pooled[:, ::2], pooled[:, 1::2]
-    place = torch.arange(pooled.shape[1], device=pooled.device)
-    sorted_unit = take_rows(unit, pooled)
-    similarity = torch.bmm(sorted_unit[:, ::2], sorted_unit[:, 1::2].transpose(1, 2))
-    similarity = similarity.masked_fill_((place[1::2] >= size)[:, None, :], float("-inf"))
-    best, partner = similarity.max(-1)
-    top = order_by(best.masked_fill(place[::2] >= size, float("-inf")), descending=True)[:, :r]
+    r, size = view.r, xp.count(pool)
+    limit = max(xp.largest(size, view.num_patches), 2 * r)
+    pooled = xp.order(~pool)[:, :limit]  # the pool first, in token order
+    place = xp.arange(0, limit, 1, pooled)
+    unit = unit_length(take_rows(view.summed_keys(), xp.write(pooled)))
+    outside = xp.write(xp.where(place >= size, _NEVER, 0.0)).to(unit.dtype)
+    similarity = torch.baddbmm(outside[:, None, 1::2], unit[:, ::2], unit[:, 1::2].transpose(1, 2))
+    best = xp.read(similarity.amax(-1) + outside[:, ::2])
+    top = xp.order(best, descending=True)[:, :r]
     available = (size + 1) // 2 * (size > 1)
-    merged = place[:r] < torch.minimum(wanted, available)
-    return side_a.gather(1, top), side_b.gather(1, partner.gather(1, top)), merged
+    merged = place[:r] < xp.minimum(wanted, available)
+    return xp.take(pooled[:, ::2], top), xp.take(pooled[:, 1::2], xp.partners(similarity, top)), merged
 
 
-def _lowest(score: Tensor, tokens: Tensor, taken: Tensor, r: int) -> Tensor:
-    """(B, r) tokens of lowest score, passing over those of `tokens` that are `taken`."""
+def _lowest(xp: Any, score: Any, tokens: Any, taken: Any) -> Any:
+    """(B, N_p) tokens by ascending score, those of `tokens` that are `taken` at the end."""
     num_patches = score.shape[1]
-    blocked = torch.where(taken, tokens, num_patches)  # one spare column takes the writes that are not meant
-    spare = F.pad(score, (0, 1)).scatter_(1, blocked, float("inf"))[:, :num_patches]
-    return order_by(spare)[:, :r]
+    blocked = xp.where(taken, tokens, num_patches)  # one spare column takes the writes that are not meant
+    return xp.order(xp.put(xp.join(score, score[:, :1]), blocked, float("inf"))[:, :num_patches])

@@ -1,0 +1,278 @@
+"""Index arithmetic in one spelling for NumPy and PyTorch.
+
+Deciding which tokens go takes dozens of operations on tiny arrays. Eager PyTorch on CPU pays 5-10 microseconds for each,
+more than the arithmetic itself; NumPy pays one or two. So plain CPU tensors are decided on by NumPy, and everything else
+(CUDA, compile, export, tracing, fake tensors) by PyTorch, with the same lines of code.
+"""
+
+from __future__ import annotations
+
+from contextlib import AbstractContextManager, nullcontext
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from catis.core.order import order_by
+
+__all__ = ["NumpyArrays", "TorchArrays", "arrays_for"]
+
+Array = Any
+
+
+def arrays_for(tensor: Tensor) -> type[NumpyArrays] | type[TorchArrays]:
+    """The library that handles this tensor's small arithmetic fastest here."""
+    plain = type(tensor) is Tensor and tensor.device.type == "cpu"
+    symbolic = torch.compiler.is_compiling() or torch.compiler.is_exporting() or torch.jit.is_tracing()  # type: ignore[no-untyped-call]
+    return NumpyArrays if plain and not symbolic else TorchArrays
+
+
+def _flat(index: Array, shape: tuple[int, ...]) -> Array:
+    """Indices along the last axis as indices into the flattened array."""
+    return index if shape[0] == 1 else index + np.arange(0, shape[0] * shape[1], shape[1])[:, None]
+
+
+class NumpyArrays:
+    """NumPy on the memory of CPU tensors; (B, N) arrays are indexed along their last axis."""
+
+    where = staticmethod(np.where)
+    minimum = staticmethod(np.minimum)
+
+    @staticmethod
+    def quiet() -> AbstractContextManager[object]:
+        """No warnings about NaN and infinity."""
+        return np.errstate(invalid="ignore", over="ignore")
+
+    @staticmethod
+    def read(tensor: Tensor) -> Array:
+        """A tensor as an array; half precision as float32."""
+        half = tensor.dtype in (torch.bfloat16, torch.float16)
+        return (tensor.float() if half else tensor).detach().numpy()
+
+    @staticmethod
+    def write(array: Array) -> Tensor:
+        """An array as a tensor."""
+        return torch.from_numpy(array)
+
+    @staticmethod
+    def order(values: Array, descending: bool = False) -> Array:
+        """Indices that sort the last axis, ties by index."""
+        return np.argsort(-values if descending else values, axis=-1, kind="stable")
+
+    @staticmethod
+    def sort(values: Array) -> Array:
+        """Sorted along the last axis."""
+        return np.sort(values, axis=-1)
+
+    @staticmethod
+    def arange(start: int, stop: int, step: int, like: Array) -> Array:
+        """Integers from start to stop."""
+        return np.arange(start, stop, step)
+
+    @staticmethod
+    def repeat_rows(row: Array, like: Array) -> Array:
+        """One row for every image of `like`."""
+        return np.broadcast_to(row, (like.shape[0], row.shape[-1]))
+
+    @staticmethod
+    def join(*parts: Array) -> Array:
+        """Side by side, along the last axis."""
+        return np.concatenate(parts, axis=-1)
+
+    @staticmethod
+    def take(values: Array, index: Array) -> Array:
+        """values[b, index[b]] for every image b."""
+        return values.reshape(-1).take(_flat(index, values.shape))
+
+    @staticmethod
+    def put(values: Array, index: Array, entry: Any) -> Array:
+        """A copy with values[b, index[b]] = entry."""
+        values = values.copy()
+        values.reshape(-1)[_flat(index, values.shape)] = entry
+        return values
+
+    @staticmethod
+    def add_at(base: Array, index: Array, amounts: Any, none_negative: bool) -> Array:
+        """base with base[b, index[b]] += amounts[b], repeated indices adding up; negative indices are dropped."""
+        if not none_negative:
+            amounts, index = np.where(index < 0, 0, amounts).astype(base.dtype), np.maximum(index, 0)
+        np.add.at(base.reshape(-1), _flat(index, base.shape), amounts)
+        return base
+
+    @staticmethod
+    def ones(shape: tuple[int, ...], like: Array) -> Array:
+        """float32 ones."""
+        return np.ones(shape, np.float32)
+
+    @staticmethod
+    def partners(scores: Tensor, rows: Array) -> Array:
+        """(B, r) where rows `rows` (B, r) of (B, M, N) scores have their maximum; NumPy looks at these rows only."""
+        array = NumpyArrays.read(scores)
+        return array.reshape(-1, array.shape[2])[_flat(rows, array.shape)].argmax(-1)
+
+    @staticmethod
+    def largest(counts: Array, limit: int) -> int:
+        """The largest count, which eager code may use as a shape."""
+        return int(counts.max())
+
+    @staticmethod
+    def count(mask: Array) -> Array:
+        """(B, 1) how many are true."""
+        return np.add.reduce(mask, -1, np.intp, keepdims=True)
+
+    @staticmethod
+    def running_count(mask: Array) -> Array:
+        """How many are true up to and including each place."""
+        return np.cumsum(mask, axis=-1)
+
+    @staticmethod
+    def at_most(values: Array, limit: Any) -> Array:
+        """Capped from above."""
+        return np.minimum(values, limit)
+
+    @staticmethod
+    def at_least(values: Array, limit: Any) -> Array:
+        """Capped from below."""
+        return np.maximum(values, limit)
+
+    @staticmethod
+    def cast(values: Array, dtype: torch.dtype) -> Array:
+        """float64 for float64, float32 for anything else."""
+        return values.astype(np.float64 if dtype == torch.float64 else np.float32, copy=False)
+
+    @staticmethod
+    def mean(values: Array) -> Array:
+        """(B, 1) mean over the last axis."""
+        return np.add.reduce(values, -1, keepdims=True) / values.shape[-1]
+
+    @staticmethod
+    def sum(values: Array) -> Array:
+        """(B, 1) sum over the last axis."""
+        return np.add.reduce(values, -1, keepdims=True)
+
+    @staticmethod
+    def finite(values: Array) -> Array:
+        """What is not finite becomes 0."""
+        return np.where(np.isfinite(values), values, 0)
+
+
+class TorchArrays:
+    """The same in PyTorch, in forms that compile and that ONNX runtimes have."""
+
+    where = staticmethod(torch.where)
+    minimum = staticmethod(torch.minimum)
+
+    @staticmethod
+    def quiet() -> AbstractContextManager[object]:
+        """PyTorch does not warn."""
+        return nullcontext()
+
+    @staticmethod
+    def read(tensor: Tensor) -> Array:
+        """The tensor itself."""
+        return tensor
+
+    @staticmethod
+    def write(array: Array) -> Tensor:
+        """The tensor itself."""
+        return array  # type: ignore[no-any-return]
+
+    @staticmethod
+    def order(values: Array, descending: bool = False) -> Array:
+        """Indices that sort the last axis, ties by index."""
+        return order_by(values, descending=descending)
+
+    @staticmethod
+    def sort(values: Array) -> Array:
+        """Sorted along the last axis."""
+        return values.sort(-1).values
+
+    @staticmethod
+    def arange(start: int, stop: int, step: int, like: Array) -> Array:
+        """Integers from start to stop."""
+        return torch.arange(start, stop, step, device=like.device)
+
+    @staticmethod
+    def repeat_rows(row: Array, like: Array) -> Array:
+        """One row for every image of `like`."""
+        return row.expand(like.shape[0], -1)
+
+    @staticmethod
+    def join(*parts: Array) -> Array:
+        """Side by side, along the last axis."""
+        return torch.cat(parts, -1)
+
+    @staticmethod
+    def take(values: Array, index: Array) -> Array:
+        """values[b, index[b]] for every image b."""
+        return values.gather(1, index)
+
+    @staticmethod
+    def put(values: Array, index: Array, entry: Any) -> Array:
+        """A copy with values[b, index[b]] = entry."""
+        return values.scatter(1, index, entry)
+
+    @staticmethod
+    def add_at(base: Array, index: Array, amounts: Any, none_negative: bool) -> Array:
+        """base plus amounts at their indices, as a product: deterministic on CUDA, plain MatMul after export."""
+        slots = torch.arange(base.shape[1], device=base.device)
+        members = (index[:, None, :] == slots[:, None]).to(base.dtype)
+        if not isinstance(amounts, Tensor):
+            return base + members.sum(-1) * amounts
+        return base + torch.bmm(members, amounts.unsqueeze(-1)).squeeze(-1)
+
+    @staticmethod
+    def ones(shape: tuple[int, ...], like: Array) -> Array:
+        """float32 ones."""
+        return torch.ones(shape, device=like.device)
+
+    @staticmethod
+    def partners(scores: Tensor, rows: Array) -> Array:
+        """(B, r) where rows `rows` (B, r) of (B, M, N) scores have their maximum."""
+        return scores.argmax(-1).gather(1, rows)
+
+    @staticmethod
+    def largest(counts: Array, limit: int) -> int:
+        """The limit: shapes must not depend on data."""
+        return limit
+
+    @staticmethod
+    def count(mask: Array) -> Array:
+        """(B, 1) how many are true."""
+        return mask.sum(-1, keepdim=True)
+
+    @staticmethod
+    def running_count(mask: Array) -> Array:
+        """How many are true up to and including each place; TensorRT sums no booleans."""
+        return mask.to(torch.float32).cumsum(-1).long()
+
+    @staticmethod
+    def at_most(values: Array, limit: Any) -> Array:
+        """Capped from above."""
+        return values.clamp_max(limit)
+
+    @staticmethod
+    def at_least(values: Array, limit: Any) -> Array:
+        """Capped from below."""
+        return values.clamp_min(limit)
+
+    @staticmethod
+    def cast(values: Array, dtype: torch.dtype) -> Array:
+        """float64 for float64, float32 for anything else."""
+        return values.to(torch.promote_types(dtype, torch.float32))
+
+    @staticmethod
+    def mean(values: Array) -> Array:
+        """(B, 1) mean over the last axis."""
+        return values.mean(-1, keepdim=True)
+
+    @staticmethod
+    def sum(values: Array) -> Array:
+        """(B, 1) sum over the last axis."""
+        return values.sum(-1, keepdim=True)
+
+    @staticmethod
+    def finite(values: Array) -> Array:
+        """What is not finite becomes 0."""
+        return torch.where(values.isfinite(), values, 0.0)
