@@ -29,11 +29,13 @@ import torch
 from torch import Tensor, nn
 
 import catis
+from catis.conclude import conclude
 from catis.core.block import BlockRecord
 from catis.critical import batch_images, predict_classes
+from catis.data.batches import batches
 from catis.data.corruptions import corrupt
-from catis.data.images import ImageFolder, Preprocessing, batches
-from catis.diagnose import conclude
+from catis.data.images import ImageFolder
+from catis.data.preprocessing import Preprocessing
 from catis.diagnostics import bands, check_convexity, energy_scaling, find_critical_r, measure_assumptions
 from catis.diagnostics.report import Diagnosis
 from catis.diagnostics.report import rows as rows_of

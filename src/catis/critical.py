@@ -15,7 +15,9 @@ from torch import Tensor, nn
 from catis.api import applied
 from catis.core.block import BlockRecord
 from catis.core.method import Method
-from catis.data.images import ImageArrays, ImageFolder, ImageSource, Preprocessing, batches
+from catis.data.batches import batches
+from catis.data.images import ImageArrays, ImageFolder, ImageSource
+from catis.data.preprocessing import Preprocessing
 from catis.diagnostics.critical import DROP, CriticalR, find_critical_r
 from catis.hosts import dispatch
 from catis.probe import classes

@@ -9,8 +9,10 @@ import torch
 from PIL import Image
 from timm.data import create_transform
 
+from catis.data.batches import batches
 from catis.data.corruptions import corrupt
-from catis.data.images import BrokenImage, ImageArrays, ImageFolder, NoImagesError, Preprocessing, batches
+from catis.data.images import BrokenImage, ImageArrays, ImageFolder, NoImagesError
+from catis.data.preprocessing import Preprocessing
 
 
 def noise(seed=0, size=(70, 50)):

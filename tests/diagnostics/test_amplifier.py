@@ -8,7 +8,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from catis.diagnostics.amplifier import Channel, closed_form, recurrence
-from catis.diagnostics.amplifier_fit import fit_amplifier, fit_dual, jackknife_beta
+from catis.diagnostics.amplifier_fit import fit_amplifier, jackknife_beta
+from catis.diagnostics.dual_fit import fit_dual
 
 SEEDS, GAINS, AMOUNTS = st.floats(1e-6, 1.0), st.floats(0, 0.2), st.integers(0, 23)
 

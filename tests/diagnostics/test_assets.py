@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 import torch
 
-from catis.data.images import Preprocessing
+from catis.data.preprocessing import Preprocessing
 from catis.diagnose import diagnose
 
 ASSETS = Path(__file__).parents[3] / "shared" / "assets"

@@ -21,7 +21,7 @@ from typer.testing import CliRunner
 import catis
 from catis.cli.diagnose import diagnose_command
 from catis.critical import measure_critical_r
-from catis.data.images import Preprocessing
+from catis.data.preprocessing import Preprocessing
 from catis.diagnose import diagnose
 from catis.diagnostics.figure import draw
 from catis.diagnostics.report import rows

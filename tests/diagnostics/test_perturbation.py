@@ -6,13 +6,13 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from catis.core.signals import activation
+from catis.diagnostics.assumptions import measure_assumptions
 from catis.diagnostics.consistency import key_cosine
 from catis.diagnostics.perturbation import (
     energy_scaling,
     first_order_pair,
     first_order_unary,
     gradient_norms,
-    measure_assumptions,
     perturbation_energy,
 )
 

@@ -14,7 +14,7 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, T
 from rich.table import Table
 from torch import nn
 
-from catis.data.images import Preprocessing
+from catis.data.preprocessing import Preprocessing
 from catis.diagnose import diagnose
 from catis.diagnostics.figure import save_figure
 from catis.diagnostics.report import Diagnosis, rows

@@ -1,7 +1,8 @@
 """When a reduced Vision Transformer will collapse, and of what: pure functions, each with an accumulator."""
 
 from catis.diagnostics.amplifier import Channel, closed_form, recurrence
-from catis.diagnostics.amplifier_fit import AmplifierFit, DualFit, fit_amplifier, fit_dual
+from catis.diagnostics.amplifier_fit import AmplifierFit, fit_amplifier
+from catis.diagnostics.assumptions import measure_assumptions
 from catis.diagnostics.consistency import (
     RankingConsistency,
     frobenius_distance,
@@ -10,12 +11,13 @@ from catis.diagnostics.consistency import (
     unary_consistency,
     unary_signals,
 )
-from catis.diagnostics.correlation import OffDiagonal, chance_level, off_diagonal
+from catis.diagnostics.correlation import OffDiagonal, chance_level, matched_level, off_diagonal
 from catis.diagnostics.critical import CriticalR, DepthFit, find_critical_r, fit_depth
 from catis.diagnostics.distortion import Distortion, cosine_distance
+from catis.diagnostics.dual_fit import DualFit, fit_dual
 from catis.diagnostics.estimates import Estimate, LayerMeans, band_layers, bands
 from catis.diagnostics.pareto import ConvexityTest, check_convexity
-from catis.diagnostics.perturbation import energy_scaling, measure_assumptions, perturbation_energy
+from catis.diagnostics.perturbation import energy_scaling, perturbation_energy
 from catis.diagnostics.ranks import average_ranks, spearman
 from catis.diagnostics.verdict import Verdict, judge
 
@@ -47,6 +49,7 @@ __all__ = [
     "frobenius_distance",
     "judge",
     "key_cosine",
+    "matched_level",
     "measure_assumptions",
     "off_diagonal",
     "pairwise_consistency",

@@ -12,7 +12,7 @@ from scipy import optimize, stats
 
 from catis.diagnostics.amplifier import Channel, recurrence
 
-__all__ = ["AmplifierFit", "DualFit", "fit_amplifier", "fit_dual", "jackknife_beta"]
+__all__ = ["AmplifierFit", "check_path", "fit_amplifier", "jackknife_beta", "r_squared"]
 
 Floats = NDArray[np.float64]
 SIGNIFICANCE = 0.05
@@ -55,28 +55,6 @@ class AmplifierFit:
         return "super-linear" if self.channel.gain > 0 else "sub-linear"
 
 
-@dataclass(frozen=True)
-class DualFit:
-    """Eq. dual-channel, fitted to three runs at once: both channels, merges alone, evictions alone.
-
-    Attributes:
-        merge: Seed and gain of a merge.
-        evict: Seed and gain of an eviction.
-        r_squared: Of this joint fit, per run: "both", "merge_only", "evict_only".
-        merge_alone: Amplifier fitted to the merges alone.
-        evict_alone: Amplifier fitted to the evictions alone.
-        additive_r_squared: How well the two separate fits, put together by Eq. dual-channel with nothing refitted,
-            give the run with both; far below 0 if the channels' feedback does not add up as the equation has it.
-    """
-
-    merge: Channel
-    evict: Channel
-    r_squared: dict[str, float]
-    merge_alone: AmplifierFit
-    evict_alone: AmplifierFit
-    additive_r_squared: float
-
-
 def fit_amplifier(distortion: Sequence[float] | Floats, amounts: Sequence[float] | Floats) -> AmplifierFit:
     """Least squares of the recurrence (Eq. recurrence with linear coupling) on a measured trajectory.
 
@@ -95,7 +73,7 @@ def fit_amplifier(distortion: Sequence[float] | Floats, amounts: Sequence[float]
         >>> round(fit.channel.gain, 6), round(fit.beta, 4), fit.growth
         (0.03, 1.24, 'super-linear')
     """
-    measured, steps = _checked(distortion, amounts)
+    measured, steps = check_path(distortion, amounts)
     seed_line, error_line = _best_seed(0.0, measured, steps)
     gain = _best_gain(measured, steps)
     seed, error = _best_seed(gain, measured, steps)
@@ -103,10 +81,10 @@ def fit_amplifier(distortion: Sequence[float] | Floats, amounts: Sequence[float]
     return AmplifierFit(
         channel=Channel(seed, gain),
         beta=1.0 + gain * float(steps.mean()),
-        r_squared=_r_squared(error, total),
+        r_squared=r_squared(error, total),
         aic=_aicc(error, len(measured), 3),
         linear_seed=seed_line,
-        linear_r_squared=_r_squared(error_line, total),
+        linear_r_squared=r_squared(error_line, total),
         linear_aic=_aicc(error_line, len(measured), 2),
         p_value=_f_test(error_line, error, len(measured)),
     )
@@ -123,62 +101,8 @@ def jackknife_beta(fit: AmplifierFit, leave_one_out: Floats, amounts: Sequence[f
     return fit.beta - reach, fit.beta + reach
 
 
-def fit_dual(
-    both: Sequence[float] | Floats,
-    merge_only: Sequence[float] | Floats,
-    evict_only: Sequence[float] | Floats,
-    merged: Sequence[float] | Floats,
-    evicted: Sequence[float] | Floats,
-) -> DualFit:
-    """Least squares of Eq. dual-channel on a run with both channels and its two replays.
-
-    A single run cannot tell the channels apart when both amounts are constant over depth: hence the replays.
-
-    Args:
-        both: Distortion after each step with both channels.
-        merge_only: The same with the evictions left out.
-        evict_only: The same with the merges left out.
-        merged: Merges in each step.
-        evicted: Evictions in each step.
-    """
-    alone = fit_amplifier(merge_only, merged), fit_amplifier(evict_only, evicted)
-    runs = [_checked(both, merged)[0], _checked(merge_only, merged)[0], _checked(evict_only, evicted)[0]]
-    amounts = [list(merged), list(evicted)]
-    scale = max(float(np.abs(run).max()) for run in runs) or 1.0
-
-    def residuals(x: Floats) -> Floats:
-        return np.concatenate([(a - b) / scale for a, b in zip(runs, _dual_paths(x, amounts), strict=True)])
-
-    # Gains add up in the equation, so the joint fit starts from half of what each run alone asks for.
-    start = [value for fit in alone for value in (fit.channel.seed, fit.channel.gain / 2)]
-    size = np.maximum(np.abs(start), 1e-12)
-    found = optimize.least_squares(lambda x: residuals(x * size), np.array(start) / size, max_nfev=2000)
-    best = found.x * size
-    names = ("both", "merge_only", "evict_only")
-    shares = [_share(run, path) for run, path in zip(runs, _dual_paths(best, amounts), strict=True)]
-    together = recurrence([alone[0].channel, alone[1].channel], amounts)[1:]
-    return DualFit(
-        merge=Channel(float(best[0]), float(best[1])),
-        evict=Channel(float(best[2]), float(best[3])),
-        r_squared=dict(zip(names, shares, strict=True)),
-        merge_alone=alone[0],
-        evict_alone=alone[1],
-        additive_r_squared=_share(runs[0], together),
-    )
-
-
-def _dual_paths(x: Floats, amounts: list[list[float]]) -> list[Floats]:
-    """Both channels, merges alone, evictions alone."""
-    merge, evict = Channel(float(x[0]), float(x[1])), Channel(float(x[2]), float(x[3]))
-    both = recurrence([merge, evict], amounts)[1:]
-    return [both, recurrence([merge], amounts[:1])[1:], recurrence([evict], amounts[1:])[1:]]
-
-
-def _share(measured: Floats, predicted: Floats) -> float:
-    return _r_squared(float(((measured - predicted) ** 2).sum()), float(((measured - measured.mean()) ** 2).sum()))
-
-
-def _checked(distortion: Sequence[float] | Floats, amounts: Sequence[float] | Floats) -> tuple[Floats, Floats]:
+def check_path(distortion: Sequence[float] | Floats, amounts: Sequence[float] | Floats) -> tuple[Floats, Floats]:
+    """Both as arrays, if they can be fitted."""
     measured, steps = np.asarray(distortion, dtype=np.float64), np.asarray(amounts, dtype=np.float64)
     if measured.shape != steps.shape or measured.ndim != 1 or len(measured) < 3:
         raise ValueError(
@@ -217,7 +141,8 @@ def _best_gain(measured: Floats, steps: Floats) -> float:
     return float(found.x)
 
 
-def _r_squared(error: float, total: float) -> float:
+def r_squared(error: float, total: float) -> float:
+    """1 - error / total; NaN when there is nothing to explain."""
     return 1.0 - error / total if total > 0 else math.nan
 
 

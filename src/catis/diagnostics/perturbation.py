@@ -19,14 +19,12 @@ from catis.core.signals import activation
 from catis.diagnostics.consistency import key_cosine
 
 __all__ = [
-    "Assumptions",
     "Energy",
     "EnergyScaling",
     "energy_scaling",
     "first_order_pair",
     "first_order_unary",
     "gradient_norms",
-    "measure_assumptions",
     "perturbation_energy",
 ]
 
@@ -160,63 +158,6 @@ def energy_scaling(
     predicted = stats.linregress(logs, [math.log(e.pair_first_order / e.unary_first_order) for e in energies])
     slope = float(fit.slope)
     return EnergyScaling(tuple(tokens), energies, slope, slope - reach, slope + reach, float(predicted.slope))
-
-
-@dataclass(frozen=True)
-class Assumptions:
-    """How far real perturbations (corrupted minus clean features) are from what the proposition assumes.
-
-    Attributes:
-        mean_share: |E xi|^2 / E |xi|^2 over tokens; 0 if zero-mean.
-        isotropy: Effective number of noise dimensions over d; 1 if isotropic.
-        isotropy_expected: What isotropic noise of this sample size would show.
-        token_cosine: Mean cosine between the noise of two tokens of an image; 0 if independent.
-        pair_spread: Coefficient of variation of squared gradients over pairs; 0 if homogeneous.
-        unary_spread: The same over tokens.
-        gradient_ratio: G_pair / G_unary; the proposition needs it to be of order 1.
-        dimensions: d.
-    """
-
-    mean_share: float
-    isotropy: float
-    isotropy_expected: float
-    token_cosine: float
-    pair_spread: float
-    unary_spread: float
-    gradient_ratio: float
-    dimensions: int
-
-
-def measure_assumptions(clean: Tensor, corrupted: Tensor) -> Assumptions:
-    """Check the proposition's assumptions on (B, N_p, d) features of clean and corrupted images.
-
-    Example:
-        >>> g = torch.Generator().manual_seed(0)
-        >>> z = torch.randn(8, 64, 16, generator=g)
-        >>> found = measure_assumptions(z, z + 0.1 * torch.randn(8, 64, 16, generator=g))
-        >>> found.mean_share < 0.01, abs(found.token_cosine) < 0.02, found.isotropy > 0.9
-        (True, True, True)
-    """
-    noise = (corrupted - clean).double()
-    flat = noise.flatten(0, 1)
-    samples, d = flat.shape
-    covariance = torch.cov(flat.T, correction=0)
-    unit = torch.nn.functional.normalize(noise, dim=-1)
-    n = noise.shape[1]
-    together = unit.sum(1).square().sum(-1)  # sum over all pairs of tokens, each with itself included
-    grads = [gradient_norms(image) for image in clean]
-    pair = torch.cat([g[0][~torch.eye(n, dtype=torch.bool)] for g in grads])
-    unary = torch.cat([g[1] for g in grads])
-    return Assumptions(
-        mean_share=float(flat.mean(0).square().sum() / flat.square().sum(1).mean()),
-        isotropy=float(covariance.trace() ** 2 / covariance.square().sum() / d),
-        isotropy_expected=1 / (1 + d / samples),
-        token_cosine=float(((together - n) / (n * (n - 1))).mean()),
-        pair_spread=float(pair.std() / pair.mean()),
-        unary_spread=float(unary.std() / unary.mean()),
-        gradient_ratio=float(pair.mean() / unary.mean()),
-        dimensions=d,
-    )
 
 
 def _standardise(z: Tensor) -> tuple[Tensor, Tensor, Tensor]:

@@ -10,9 +10,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from catis.diagnostics.amplifier_fit import AmplifierFit, DualFit
+from catis.diagnostics.amplifier_fit import AmplifierFit
 from catis.diagnostics.correlation import matched_level
 from catis.diagnostics.critical import CriticalR
+from catis.diagnostics.dual_fit import DualFit
 from catis.diagnostics.estimates import Estimate, bands
 from catis.diagnostics.verdict import Verdict
 

@@ -1,0 +1,86 @@
+"""How a model wants its images: resized, cropped and normalised, as timm prepares them for evaluation."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from PIL import Image
+from timm.data.config import resolve_data_config
+from timm.data.transforms_factory import create_transform
+from torch import Tensor, nn
+
+__all__ = ["Pixels", "Preprocessing"]
+
+Pixels = NDArray[np.uint8]
+
+
+@dataclass(frozen=True)
+class Preprocessing:
+    """How a model wants its images: shorter side to size / crop_pct, centre crop, normalised.
+
+    Attributes:
+        size: Height and width of the input.
+        crop_pct: Share of the resized image that the crop keeps.
+        mean: Per channel, on a 0..1 scale.
+        std: Per channel, on a 0..1 scale.
+        interpolation: "bicubic", "bilinear" or another of timm's names.
+    """
+
+    size: tuple[int, int] = (224, 224)
+    crop_pct: float = 0.875
+    mean: tuple[float, float, float] = (0.485, 0.456, 0.406)
+    std: tuple[float, float, float] = (0.229, 0.224, 0.225)
+    interpolation: str = "bicubic"
+
+    @classmethod
+    def for_model(cls, model: nn.Module) -> Preprocessing:
+        """What timm's configuration of the model says, at the size the model was built for.
+
+        A model without such a configuration (from transformers, say) gets ImageNet's defaults: pass your own where its
+        image processor says otherwise.
+
+        Example:
+            >>> import timm
+            >>> Preprocessing.for_model(timm.create_model("deit_tiny_patch16_224")).crop_pct
+            0.9
+        """
+        config = resolve_data_config(model=model)  # type: ignore[no-untyped-call]
+        return cls(
+            _input_size(model, config["input_size"]),
+            config["crop_pct"],
+            config["mean"],
+            config["std"],
+            config["interpolation"],
+        )
+
+    def pixels(self, image: Image.Image) -> Pixels:
+        """Resize and crop with timm's own evaluation transform: (H, W, 3) bytes, so that corruptions come after."""
+        chw: Pixels = np.asarray(self._transform()(image.convert("RGB")))
+        return np.ascontiguousarray(chw.transpose(1, 2, 0))
+
+    def normalise(self, pixels: Sequence[Pixels], device: torch.device | str = "cpu") -> Tensor:
+        """(B, 3, H, W) float input of (H, W, 3) bytes."""
+        stacked = torch.from_numpy(np.stack(pixels)).to(device).permute(0, 3, 1, 2).float() / 255
+        mean, std = (stacked.new_tensor(values)[:, None, None] for values in (self.mean, self.std))
+        return (stacked - mean) / std
+
+    def _transform(self) -> Any:
+        return create_transform(
+            (3, *self.size),
+            is_training=False,
+            normalize=False,
+            crop_pct=self.crop_pct,
+            interpolation=self.interpolation,
+        )
+
+
+def _input_size(model: nn.Module, configured: tuple[int, int, int]) -> tuple[int, int]:
+    """The size a model was built for, which may be other than its pretrained configuration's."""
+    built = getattr(getattr(model, "patch_embed", None), "img_size", None)
+    built = built or getattr(getattr(model, "config", None), "image_size", None) or configured[1:]
+    return (built, built) if isinstance(built, int) else (int(built[0]), int(built[1]))
