@@ -37,7 +37,7 @@ def gmacs(
         r: Tokens to remove per block, in any spelling that `catis.apply` takes.
         schedule: As in `catis.apply`.
         input_size: (H, W) of the image; the model's own by default.
-        overhead: Add what matching and merging cost themselves.
+        overhead: Add what scoring and matching the tokens costs itself.
         options: Options of the method.
 
     Example:

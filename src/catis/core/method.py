@@ -48,12 +48,6 @@ class BlockShape:
         """Cosine of two halves of the patch tokens, on head-averaged keys."""
         return (self.num_patches // 2) * (self.num_patches - self.num_patches // 2) * self.head_dim
 
-    @property
-    def merge_macs(self) -> int:
-        """The executor's membership product on features (and sizes)."""
-        kept = self.num_patches - self.r
-        return (kept + self.num_prefix) * self.r * self.width + kept * self.r
-
 
 @dataclass(frozen=True)
 class Method:
@@ -104,7 +98,7 @@ class Method:
         return None
 
     def macs(self, shape: BlockShape) -> int:
-        """Multiply-adds that this method adds to a block (matching and merging), beside the model's own."""
+        """Multiply-adds that choosing tokens adds to a block, beside the model's own; merging only adds r rows."""
         return 0
 
     def check(self, num_prefix: int, depth: int) -> None:

@@ -78,16 +78,16 @@ class Catis(Method):
         return replace(plan, cls_attention=attention, notes=notes)
 
     def macs(self, shape: BlockShape) -> int:
-        """The unary signals, matching inside M, and the merge."""
+        """The unary signals, and matching inside M (at most all tokens)."""
         tokens = shape.num_patches + shape.num_prefix
         uses_cls = shape.has_cls and self.signal in ("fused", "cls") and shape.layer + 1 >= self.l_start
-        context = tokens * shape.num_heads * shape.head_dim if uses_cls else 0
-        activation = shape.num_patches * shape.width if self.signal in ("fused", "nf") else 0
+        context = tokens * shape.num_heads**2 * shape.head_dim if uses_cls else 0  # block-diagonal
+        activation = 3 * shape.num_patches * shape.width if self.signal in ("fused", "nf") else 0
         if self.strategy == "evict":
             return context + activation
         pairs = shape.r * (shape.num_patches - shape.r) * shape.head_dim
         matching = pairs if self.strategy == "merge" else shape.matching_macs
-        return context + activation + matching + shape.merge_macs
+        return context + activation + matching
 
     def observe(self, view: BlockView) -> Tensor | None:
         """A_cls of this block where this or the next one needs it."""

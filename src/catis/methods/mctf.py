@@ -85,10 +85,10 @@ class MCTF(Method):
             )
 
     def macs(self, shape: BlockShape) -> int:
-        """The attention map a second time, matching on the full width, and the merge."""
+        """The attention map a second time, and matching on the full width."""
         tokens = shape.num_patches + shape.num_prefix
         attention_map = tokens**2 * shape.num_heads * shape.head_dim
-        return attention_map + shape.matching_macs // shape.head_dim * shape.width + shape.merge_macs
+        return attention_map + shape.matching_macs // shape.head_dim * shape.width
 
     def plan(self, view: BlockView) -> Plan:
         """Score pairs on the residual stream, match both ways, pool by attention received times size."""

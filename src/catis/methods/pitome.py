@@ -82,10 +82,10 @@ class PiToMe(Method):
         return "bsm" if first_half == (self.order == "deit") else "pure"
 
     def macs(self, shape: BlockShape) -> int:
-        """All pairs for the energy, the matching of its variant, and the merge."""
+        """All pairs for the energy, and the matching of its variant."""
         bsm = self.variant(shape.layer, shape.depth) == "bsm"
         matching = shape.matching_macs if bsm else shape.r**2 * shape.head_dim
-        return shape.num_patches**2 * shape.head_dim + matching + shape.merge_macs
+        return shape.num_patches**2 * shape.head_dim + matching
 
     def plan(self, view: BlockView) -> Plan:
         """Order by energy, split, match on keys, merge by size-weighted mean."""

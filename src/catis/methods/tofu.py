@@ -70,9 +70,8 @@ class ToFu(Method):
         return "mlerp_dst" if self.reference else "mlerp"
 
     def macs(self, shape: BlockShape) -> int:
-        """Matching of two halves, and the merge where the block merges."""
-        prunes = self.strategy(shape.layer, shape.depth) == "prune"
-        return shape.matching_macs + (0 if prunes else shape.merge_macs)
+        """Matching of two halves."""
+        return shape.matching_macs
 
     def plan(self, view: BlockView) -> Plan:
         """Match on keys, then evict or merge the sources, as the depth says."""

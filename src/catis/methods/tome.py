@@ -62,8 +62,8 @@ class ToMe(Method):
         return ratio_amount(self.ratio, num_patches + num_prefix, num_patches, num_prefix)
 
     def macs(self, shape: BlockShape) -> int:
-        """Matching of two halves, and the merge."""
-        return shape.matching_macs + shape.merge_macs
+        """Matching of two halves."""
+        return shape.matching_macs
 
     def plan(self, view: BlockView) -> Plan:
         """Match on keys, merge into B by size-weighted mean."""
