@@ -85,12 +85,11 @@ def predict_classes(
     model: nn.Module, source: ImageSource, preprocessing: Preprocessing, batch_size: int, workers: int = 1
 ) -> NDArray[np.int64]:
     """Predicted class of every image that can be read."""
-    target, _ = dispatch.find(model)
     found = []
     with evaluating(model), torch.inference_mode():
         for batch in batches(source, batch_size, workers):
             if batch.pixels:
-                predicted = classes(target, target(batch_images(batch.pixels, preprocessing, model)))
+                predicted = classes(model, model(batch_images(batch.pixels, preprocessing, model)))
                 if predicted is None:
                     raise ValueError(f"{type(model).__name__} is no classifier: r_crit needs predicted classes")
                 found.append(predicted.cpu().numpy())

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any, ClassVar, NamedTuple
 
@@ -21,6 +22,7 @@ from catis.diagnostics.estimates import Estimate, LayerMeans
 from catis.diagnostics.prediction import FlipCurve
 from catis.diagnostics.replay import Decisions, Replay
 from catis.hosts import dispatch
+from catis.hosts.host import Host
 from catis.methods.catis import Catis
 
 __all__ = ["ReducedProbe", "Reference", "VanillaProbe", "classes", "watch"]
@@ -162,12 +164,32 @@ def watch(model: nn.Module, method: Method, r: int | Schedule, images: Tensor, r
     amount: dict[str, Any] = {"schedule": r} if isinstance(r, Schedule) else {"r": r}
     target, host = dispatch.find(model)
     with applied(model, method, **({} if method.own_amounts else amount)):
-        return classes(target, host.watch(target, images, record))
+        if target is model:
+            return classes(model, host.watch(target, images, record))
+        with _watched(target, host, record):
+            return classes(model, model(images))
+
+
+@contextmanager
+def _watched(target: nn.Module, host: Host, record: Recorder) -> Iterator[None]:
+    """Let a Vision Transformer inside a larger model be watched, so that the classifier around it still runs."""
+
+    def forward(*inputs: Any, **named: Any) -> Any:
+        return host.watch(target, inputs[0] if inputs else named["pixel_values"], record)
+
+    before = vars(target).get("forward")
+    vars(target)["forward"] = forward
+    try:
+        yield
+    finally:
+        del vars(target)["forward"]
+        if before is not None:
+            vars(target)["forward"] = before
 
 
 def classes(model: nn.Module, output: Any) -> Tensor | None:
     """(B,) predicted classes, or None if the model is no classifier."""
     logits = getattr(output, "logits", output)
-    if logits is output and getattr(model, "num_classes", 0) == 0:
+    if logits is output and getattr(model, "num_classes", None) == 0:
         return None
     return logits.argmax(-1) if isinstance(logits, Tensor) and logits.ndim == 2 else None

@@ -108,6 +108,21 @@ def test_one_image_and_so_many_tokens_gone_that_one_is_left(model, images):
     ElementTree.fromstring(draw(found))
 
 
+def test_a_transformers_classifier_and_a_wrapped_timm_model(model, images):
+    transformers = pytest.importorskip("transformers")
+    config = transformers.ViTConfig(
+        hidden_size=32, num_hidden_layers=4, num_attention_heads=2, intermediate_size=64, image_size=64, num_labels=5
+    )
+    theirs = transformers.ViTForImageClassification(config).eval()
+    found = diagnose(theirs, images, r=2, tau=0.3, preprocessing=SMALL)
+    assert found.agreement.n == 6
+    assert found.depth == 4
+    measured = measure_critical_r(theirs, images, "catis", tau=0.3, preprocessing=SMALL)
+    assert measured.r_max == 8
+    wrapped, plain = (diagnose(m, images, r=2, preprocessing=SMALL) for m in (torch.nn.Sequential(model), model))
+    assert wrapped.to_dict() == {**plain.to_dict(), "model": "Sequential"}
+
+
 def test_measured_r_crit_is_what_a_scan_of_agreement_says(model, images):
     found = measure_critical_r(model, images, "tome", preprocessing=SMALL, drop=0.2)
     pixels = SMALL.normalise(images)
