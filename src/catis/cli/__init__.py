@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from importlib import import_module
 from typing import Annotated, Any
 
 import typer
@@ -15,13 +16,23 @@ from catis.cli.methods import methods_command
 from catis.cli.show import show_command
 from catis.errors import CatisError
 
-__all__ = ["app", "main"]
+__all__ = ["HEAVY", "app", "main"]
 
 USAGE_ERROR = 2
+HEAVY = {
+    "diagnose": "Say before deployment how far a model can be compressed, and of what it would collapse.",
+    "export": "Export a reduced model; nothing is written unless it computes what PyTorch computes.",
+}
+"""Commands whose files import torch, with their help: they are imported when they are called, not for `--help`."""
 
 
-class _CleanErrors(TyperGroup):
-    """Turns an error that the user can mend into one red line; --debug shows where it came from."""
+class _Commands(TyperGroup):
+    """Imports heavy commands late, and turns an error that the user can mend into one red line."""
+
+    def resolve_command(self, ctx: Any, args: list[str]) -> Any:
+        if args and args[0] in HEAVY:
+            self.add_command(_import_command(args[0]), args[0])
+        return super().resolve_command(ctx, args)
 
     def invoke(self, ctx: Any) -> Any:
         try:
@@ -37,7 +48,7 @@ class _CleanErrors(TyperGroup):
 
 
 app = typer.Typer(
-    cls=_CleanErrors,
+    cls=_Commands,
     no_args_is_help=True,
     pretty_exceptions_enable=False,
     context_settings={"help_option_names": ["-h", "--help"]},
@@ -60,9 +71,25 @@ def _options(
     """Training-free token reduction for Vision Transformers."""
 
 
+def _import_command(name: str) -> Any:
+    alone = typer.Typer(add_completion=False)
+    alone.command(name)(getattr(import_module(f"catis.cli.{name}"), f"{name}_command"))
+    return typer.main.get_command(alone)
+
+
+def _place(name: str, help_line: str) -> None:
+    """Put a heavy command into the list that `--help` prints."""
+
+    @app.command(name, help=help_line)
+    def _not_imported_yet() -> None:
+        raise AssertionError(name)
+
+
 app.command("gmacs")(gmacs_command)
 app.command("methods")(methods_command)
 app.command("show")(show_command)
+for _name, _help in HEAVY.items():
+    _place(_name, _help)
 
 
 def main() -> None:

@@ -148,5 +148,5 @@ def _shaped(r: Any, shape: str) -> Any:
     if shape == "constant":
         return r
     if isinstance(r, (Sequence, float)) and not isinstance(r, (str, bytes)):
-        raise ValueError(f"schedule={shape!r} needs an int r, the mean per block; r={r!r} already says the spread")
+        raise ValueError(f"schedule={shape!r} needs an int r, the mean; r={r!r} already says how it is spread")
     return (r, _SHAPES[shape])
