@@ -20,7 +20,7 @@ def seen(request) -> Trace:
 
 
 def carried(before, block):
-    """(B, patches) what the block did to the token that held each original patch: 0 gone before, 1 kept, 2 merged, 3 evicted."""
+    """(B, patches) fate of the token that held each patch: 0 gone before, 1 kept, 2 merged, 3 evicted."""
     fate = block.kept.long() + 2 * block.merged + 3 * block.evicted
     return fate.gather(1, before.clamp_min(0)).masked_fill(before < 0, 0)
 

@@ -1,0 +1,79 @@
+"""The documentation runs: doctests of every module, the README's Python, and its promises name tests that exist."""
+
+import doctest
+import importlib
+import pkgutil
+import re
+import subprocess
+from pathlib import Path
+
+import pytest
+
+import catis
+
+ROOT = Path(__file__).parent.parent
+README = (ROOT / "README.md").read_text()
+PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
+MODULES = sorted(
+    name for _, name, _ in pkgutil.walk_packages(catis.__path__, "catis.") if name != "catis.__main__"
+)
+
+
+@pytest.mark.parametrize("name", MODULES)
+def test_doctests(name):
+    flags = doctest.NORMALIZE_WHITESPACE | doctest.ELLIPSIS
+    assert doctest.testmod(importlib.import_module(name), optionflags=flags).failed == 0
+
+
+def test_doctests_are_found():
+    finder = doctest.DocTestFinder()
+    assert any(test.examples for test in finder.find(importlib.import_module("catis.api")))
+
+
+def blocks(text: str, language: str) -> list[str]:
+    return re.findall(rf"```{language}\n(.*?)```", text, re.DOTALL)
+
+
+@pytest.mark.parametrize("code", blocks(README, "python"), ids=lambda code: code.strip().splitlines()[0][:40])
+def test_readme_python_runs(code, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    exec(compile(code, "README.md", "exec"), {"__name__": "readme"})
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
+def test_links_lead_somewhere(page):
+    targets = re.findall(r"\]\(([^)#]+?)(?:#[^)]*)?\)", page.read_text())
+    missing = [one for one in targets if not one.startswith("http") and not (page.parent / one).exists()]
+    assert missing == []
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
+def test_named_tests_exist(page):
+    for path, name in re.findall(r"`(tests/[\w/]+\.py)(?:::(\w+))?`", page.read_text()):
+        assert (ROOT / path).is_file(), path
+        assert f"def {name}" in (ROOT / path).read_text(), (path, name)
+
+
+def test_at_most_ten_public_names():
+    assert len(catis.__all__) <= 10
+    assert catis.__all__ == sorted(catis.__all__)
+    for name in catis.__all__:
+        assert callable(getattr(catis, name)), name
+        assert f"`{name}" in (ROOT / "docs" / "api.md").read_text() or f"catis.{name}" in (ROOT / "docs/api.md").read_text()
+        assert name in dir(catis)
+    with pytest.raises(AttributeError, match="has no attribute 'nonsense'"):
+        catis.nonsense  # noqa: B018
+
+
+def test_functions_win_over_modules_of_the_same_name():
+    for name in ("catis.trace", "catis.diagnose"):
+        importlib.reload(importlib.import_module(name))
+    assert callable(catis.trace)
+    assert callable(catis.diagnose)
+
+
+def test_ci_runs_the_command_of_the_readme():
+    script = ROOT / ".ci" / "run"
+    shown = subprocess.run([script, "--print"], capture_output=True, text=True, check=True).stdout.splitlines()
+    assert shown == ["pip install '.[test]' && pytest", *shown[1:]]
+    assert all(one in README for one in shown)
