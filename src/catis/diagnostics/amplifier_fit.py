@@ -33,6 +33,7 @@ class AmplifierFit:
         p_value: F-test of the amplifier against the straight line inside it; NaN with too few blocks.
         beta_low: Lower end of a 95 % jackknife interval over images; NaN if not asked for.
         beta_high: Upper end.
+        path: Distortion that the fitted amplifier gives after each step.
     """
 
     channel: Channel
@@ -45,6 +46,7 @@ class AmplifierFit:
     p_value: float
     beta_low: float = math.nan
     beta_high: float = math.nan
+    path: tuple[float, ...] = ()
 
     @property
     def growth(self) -> str:
@@ -87,6 +89,7 @@ def fit_amplifier(distortion: Sequence[float] | Floats, amounts: Sequence[float]
         linear_r_squared=r_squared(error_line, total),
         linear_aic=_aicc(error_line, len(measured), 2),
         p_value=_f_test(error_line, error, len(measured)),
+        path=tuple((seed * _unit_path(gain, steps)).tolist()),
     )
 
 

@@ -8,7 +8,7 @@ from html import escape
 from pathlib import Path
 
 from catis.diagnostics.estimates import Estimate
-from catis.diagnostics.report import Diagnosis
+from catis.diagnostics.report import Diagnosis, rows
 
 __all__ = ["draw", "save_figure"]
 
@@ -34,13 +34,16 @@ def draw(diagnosis: Diagnosis) -> str:
         diagnosis.method: diagnosis.reduced["rho_off"],
         "chance": diagnosis.reduced["chance"],
     }
+    matched = _line("vanilla, as many", [row["matched"] for row in rows(diagnosis)])
+    fit = () if diagnosis.amplifier is None else diagnosis.amplifier.path
+    fitted = [_line("amplifier fit", [math.nan] * (diagnosis.depth - len(fit)) + list(fit))] if fit else []
     shown = ("distortion", "merge_only", "evict_only")
     far = {name: diagnosis.distortion[name] for name in shown if name in diagnosis.distortion}
     title = f"{diagnosis.model}, {diagnosis.method} {diagnosis.r}, n={diagnosis.n}: {diagnosis.verdict.state}"
     panels = [
         _panel(0, "rho_s, clean against corrupted", _curves(rho), top=1.0),
-        _panel(1, "rho_off of the block's output", _curves(off)),
-        _panel(2, "1 - cosine to vanilla", _curves(far)),
+        _panel(1, "rho_off of the block's output", [*_curves(off), matched]),
+        _panel(2, "1 - cosine to vanilla", [*_curves(far), *fitted]),
     ]
     return (
         f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {WIDTH} {HEIGHT}"'
@@ -52,6 +55,10 @@ def draw(diagnosis: Diagnosis) -> str:
 
 def _curves(layers: Mapping[str, Sequence[Estimate]]) -> list[Curve]:
     return [(name, [e.mean for e in values], [(e.low, e.high) for e in values]) for name, values in layers.items()]
+
+
+def _line(name: str, values: Sequence[float]) -> Curve:
+    return name, values, [(math.nan, math.nan)] * len(values)
 
 
 def _panel(place: int, title: str, curves: Sequence[Curve], top: float | None = None) -> str:
