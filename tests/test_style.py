@@ -28,7 +28,11 @@ def calls(tree: ast.AST) -> list[ast.Call]:
 def unsafe_loads(tree: ast.AST) -> list[int]:
     """Lines of torch.load without weights_only=True, np.load without allow_pickle=False, and of any pickle.load."""
     wanted = {("torch", "load"): ("weights_only", True), ("np", "load"): ("allow_pickle", False)}
-    wanted |= {("numpy", "load"): ("allow_pickle", False), ("pickle", "load"): ("", None), ("pickle", "loads"): ("", None)}
+    wanted |= {
+        ("numpy", "load"): ("allow_pickle", False),
+        ("pickle", "load"): ("", None),
+        ("pickle", "loads"): ("", None),
+    }
     lines = []
     for call in calls(tree):
         key = (ast.unparse(call.func.value), call.func.attr)
@@ -51,5 +55,7 @@ def test_source_file(path):
     bare = [node.lineno for node in ast.walk(tree) if isinstance(node, ast.ExceptHandler) and node.type is None]
     assert not {"Exception", "BaseException"} & set(caught)
     assert bare == []
-    names = {ast.unparse(word.value) for call in calls(tree) for word in call.keywords if word.arg == "trust_remote_code"}
+    names = {
+        ast.unparse(word.value) for call in calls(tree) for word in call.keywords if word.arg == "trust_remote_code"
+    }
     assert names <= {"False"}
