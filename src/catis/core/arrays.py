@@ -1,8 +1,8 @@
 """Index arithmetic in one spelling for NumPy and PyTorch.
 
-Deciding which tokens go takes dozens of operations on tiny arrays. Eager PyTorch on CPU pays 5-10 microseconds for each,
-more than the arithmetic itself; NumPy pays one or two. So plain CPU tensors are decided on by NumPy, and everything else
-(CUDA, compile, export, tracing, fake tensors) by PyTorch, with the same lines of code.
+Deciding which tokens go takes dozens of operations on tiny arrays. Eager PyTorch on CPU pays 5-10 microseconds for
+each, more than the arithmetic itself; NumPy pays one or two. So plain CPU tensors are decided on by NumPy, and
+everything else (CUDA, compile, export, tracing, fake tensors) by PyTorch, with the same lines of code.
 """
 
 from __future__ import annotations
@@ -14,18 +14,18 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from catis.core.order import order_by
+from catis.core.order import order_by, partition
 
 __all__ = ["NumpyArrays", "TorchArrays", "arrays_for"]
 
 Array = Any
 
 
-def arrays_for(tensor: Tensor) -> type[NumpyArrays] | type[TorchArrays]:
-    """The library that handles this tensor's small arithmetic fastest here."""
-    plain = type(tensor) is Tensor and tensor.device.type == "cpu"
-    symbolic = torch.compiler.is_compiling() or torch.compiler.is_exporting() or torch.jit.is_tracing()  # type: ignore[no-untyped-call]
-    return NumpyArrays if plain and not symbolic else TorchArrays
+def arrays_for(tensor: Tensor) -> Any:
+    """The library that handles this tensor's small arithmetic fastest here: NumpyArrays or TorchArrays."""
+    if torch.compiler.is_compiling() or torch.compiler.is_exporting() or torch._C._get_tracing_state() is not None:
+        return TorchArrays
+    return NumpyArrays if type(tensor) is Tensor and tensor.device.type == "cpu" else TorchArrays
 
 
 def _flat(index: Array, shape: tuple[int, ...]) -> Array:
@@ -94,7 +94,7 @@ class NumpyArrays:
 
     @staticmethod
     def add_at(base: Array, index: Array, amounts: Any, none_negative: bool) -> Array:
-        """base with base[b, index[b]] += amounts[b], repeated indices adding up; negative indices are dropped."""
+        """Adds amounts[b] to base[b, index[b]], repeated indices adding up; negative indices are dropped."""
         if not none_negative:
             amounts, index = np.where(index < 0, 0, amounts).astype(base.dtype), np.maximum(index, 0)
         np.add.at(base.reshape(-1), _flat(index, base.shape), amounts)
@@ -180,8 +180,8 @@ class TorchArrays:
 
     @staticmethod
     def order(values: Array, descending: bool = False) -> Array:
-        """Indices that sort the last axis, ties by index."""
-        return order_by(values, descending=descending)
+        """Indices that sort the last axis, ties by index; of a mask, the unmarked first."""
+        return partition(~values) if values.dtype == torch.bool else order_by(values, descending=descending)
 
     @staticmethod
     def sort(values: Array) -> Array:
@@ -210,12 +210,14 @@ class TorchArrays:
 
     @staticmethod
     def put(values: Array, index: Array, entry: Any) -> Array:
-        """A copy with values[b, index[b]] = entry."""
+        """A copy with values[b, index[b]] = entry; TensorRT scatters no booleans."""
+        if values.dtype == torch.bool:
+            return values.to(torch.float32).scatter(1, index, float(entry)) > 0
         return values.scatter(1, index, entry)
 
     @staticmethod
     def add_at(base: Array, index: Array, amounts: Any, none_negative: bool) -> Array:
-        """base plus amounts at their indices, as a product: deterministic on CUDA, plain MatMul after export."""
+        """Base plus amounts at their indices, as a product: deterministic on CUDA, plain MatMul after export."""
         slots = torch.arange(base.shape[1], device=base.device)
         members = (index[:, None, :] == slots[:, None]).to(base.dtype)
         if not isinstance(amounts, Tensor):
@@ -249,13 +251,13 @@ class TorchArrays:
 
     @staticmethod
     def at_most(values: Array, limit: Any) -> Array:
-        """Capped from above."""
-        return values.clamp_max(limit)
+        """Capped from above; TensorRT clips no integers."""
+        return torch.where(values > limit, limit, values)
 
     @staticmethod
     def at_least(values: Array, limit: Any) -> Array:
-        """Capped from below."""
-        return values.clamp_min(limit)
+        """Capped from below; TensorRT clips no integers."""
+        return torch.where(values < limit, limit, values)
 
     @staticmethod
     def cast(values: Array, dtype: torch.dtype) -> Array:

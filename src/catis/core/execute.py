@@ -69,12 +69,13 @@ def _group_sum(xp: Any, plan: Plan, values: Tensor) -> Tensor:
     total = xp.take(array, xp.read(plan.keep))
     if plan.target is not None:
         total = xp.add_at(total, xp.read(plan.target), xp.take(array, xp.read(plan.removed)), plan.all_merge)
-    return xp.write(total)  # type: ignore[no-any-return]
+    summed: Tensor = xp.write(total)
+    return summed
 
 
 def follow(plan: Plan, provenance: Tensor) -> Tensor:
     """Provenance after the plan: where each original patch is now, or EVICTED."""
-    moved = plan.slots().gather(1, provenance.clamp_min(0))
+    moved = plan.slots().gather(1, _valid(provenance))
     return torch.where(provenance < 0, EVICTED, moved)
 
 
@@ -92,9 +93,14 @@ def unmerge(x: Tensor, state: TokenState) -> Tensor:
     """
     assert state.provenance is not None, "unmerge needs a state that tracked provenance"
     prefix, patches = x[:, : state.num_prefix], x[:, state.num_prefix :]
-    full = take_rows(patches, state.provenance.clamp_min(0))
+    full = take_rows(patches, _valid(state.provenance))
     fill = weighted_mean(patches, state.size)
     return torch.cat([prefix, torch.where((state.provenance < 0).unsqueeze(-1), fill.unsqueeze(1), full)], 1)
+
+
+def _valid(index: Tensor) -> Tensor:
+    """Indices with EVICTED as 0; TensorRT clips no integers."""
+    return torch.where(index < 0, 0, index)
 
 
 def weighted_mean(tokens: Tensor, weight: Tensor | None) -> Tensor:
@@ -153,14 +159,16 @@ def _next_size(xp: Any, plan: Plan, size: Tensor | None) -> Tensor | None:
 def _group_count(xp: Any, plan: Plan) -> Tensor:
     """(B, K) members of each group, float32."""
     ones = xp.ones(tuple(plan.keep.shape), plan.keep)
-    return xp.write(xp.add_at(ones, xp.read(plan.target), 1.0, plan.all_merge))  # type: ignore[no-any-return]
+    count: Tensor = xp.write(xp.add_at(ones, xp.read(plan.target), 1.0, plan.all_merge))
+    return count
 
 
 def _renormalised(xp: Any, plan: Plan, attention: Tensor) -> Tensor:
     """A_cls carried through the plan: summed over what merged, dropped with what was evicted, renormalised."""
     carried = xp.read(_group_sum(xp, plan, attention))
     total = xp.at_least(xp.sum(carried), torch.finfo(attention.dtype).tiny)
-    return xp.write(carried / total)  # type: ignore[no-any-return]
+    shares: Tensor = xp.write(carried / total)
+    return shares
 
 
 def _merge(xp: Any, plan: Plan, x: Tensor, state: TokenState, size: Tensor | None) -> Tensor:
@@ -197,7 +205,8 @@ def _shares(xp: Any, plan: Plan, slot: Any, size: Tensor | None, next_size: Tens
         total = _group_count(xp, plan) if weight is None else _group_sum(xp, plan, weight)
     assert total is not None
     reached = xp.cast(xp.take(xp.read(total), slot), dtype)
-    return 1.0 / reached if weight is None else xp.cast(xp.take(xp.read(weight), xp.read(plan.removed)), dtype) / reached
+    own = 1.0 if weight is None else xp.cast(xp.take(xp.read(weight), xp.read(plan.removed)), dtype)
+    return own / reached
 
 
 def _rescale(plan: Plan, merged: Tensor, own: Tensor, gone: Tensor, prefix: int) -> Tensor:

@@ -13,7 +13,6 @@ from torch import Tensor
 
 from catis.core.arrays import arrays_for
 from catis.core.execute import take_rows
-from catis.core.order import order_by, partition
 from catis.core.plan import EVICTED, Plan
 from catis.core.view import BlockView, unit_length
 
@@ -98,7 +97,7 @@ def _pool_edges(xp: Any, view: BlockView, pool: Any, wanted: Any) -> tuple[Any, 
     similarity = torch.baddbmm(outside[:, None, 1::2], unit[:, ::2], unit[:, 1::2].transpose(1, 2))
     best = xp.read(similarity.amax(-1) + outside[:, ::2])
     top = xp.order(best, descending=True)[:, :r]
-    available = (size + 1) // 2 * (size > 1)
+    available = xp.count(place[::2] < size) * (size > 1)  # size / 2, rounded up
     merged = place[:r] < xp.minimum(wanted, available)
     return xp.take(pooled[:, ::2], top), xp.take(pooled[:, 1::2], xp.partners(similarity, top)), merged
 

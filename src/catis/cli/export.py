@@ -1,0 +1,97 @@
+"""`catis export`: a reduced model as an ONNX file or a torch.export program, checked before it says done."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import timm
+import typer
+from rich.console import Console
+from torch import nn
+
+from catis.api import apply
+from catis.cli.diagnose import load_model
+from catis.errors import CatisError
+from catis.export import ExportReport, export_onnx, save_program
+from catis.export.onnx_file import require
+from catis.export.program import example_shape
+from catis.recipe import save_recipe
+
+__all__ = ["export_command", "load_any"]
+
+
+def export_command(
+    model: Annotated[str, typer.Argument(help="timm or zoo model name, or a directory that save_pretrained wrote")],
+    onnx: Annotated[Path | None, typer.Option("--onnx", help="ONNX file to write")] = None,
+    program: Annotated[Path | None, typer.Option("--program", help="torch.export program (.pt2) to write")] = None,
+    method: Annotated[str | None, typer.Option("--method", "-m", help="method; catis by default")] = None,
+    r: Annotated[int | None, typer.Option("-r", help="tokens per block; 0 exports the plain model")] = None,
+    recipe: Annotated[Path | None, typer.Option(help="recipe file in place of --method and -r")] = None,
+    checkpoint: Annotated[Path | None, typer.Option(help="weights, .safetensors; without it timm's pretrained")] = None,
+    random_weights: Annotated[bool, typer.Option("--random-weights", help="no weights: for shapes and speed")] = False,
+    batch: Annotated[int | None, typer.Option("--batch", min=1, help="fix the batch size; free by default")] = None,
+    openvino: Annotated[bool, typer.Option("--openvino", help="check the ONNX file in OpenVINO as well")] = False,
+    tolerance: Annotated[float, typer.Option(min=0.0, help="largest difference from PyTorch allowed")] = 1e-4,
+) -> None:
+    """Export a reduced model; nothing is written unless it computes what PyTorch computes."""
+    console = Console()
+    try:
+        if onnx is None and program is None:
+            raise ValueError("nothing to write: give --onnx FILE, --program FILE, or both")
+        net = load_any(model, checkpoint, random_weights)
+        apply(net, method, r=r, recipe=recipe)
+        _export(net, onnx, program, batch, tolerance, openvino, console)
+    except (CatisError, ValueError, OSError) as error:
+        console.print(f"[red]error:[/red] {error}", highlight=False, soft_wrap=True)
+        raise typer.Exit(1) from error
+
+
+def load_any(name: str, checkpoint: Path | None, random_weights: bool) -> nn.Module:
+    """A model in eval mode: a saved transformers model if the name is a directory, else a zoo or timm model."""
+    if Path(name).is_dir():
+        return _load_saved(Path(name))
+    if random_weights and timm.is_model(name):
+        net: nn.Module = timm.create_model(name)
+        return net.eval()
+    return load_model(name, checkpoint)[0].eval()
+
+
+def _load_saved(path: Path) -> nn.Module:
+    require("a directory that save_pretrained wrote", "transformers", "transformers")
+    import transformers
+
+    config = transformers.AutoConfig.from_pretrained(path)
+    kind = (config.architectures or [""])[0]
+    if not hasattr(transformers, kind):
+        raise ValueError(f"{path} says its class is {kind!r}, which this transformers does not have")
+    return getattr(transformers, kind).from_pretrained(path).eval()  # type: ignore[no-any-return]
+
+
+def _export(
+    net: nn.Module,
+    onnx: Path | None,
+    program: Path | None,
+    batch: int | None,
+    tolerance: float,
+    openvino: bool,
+    console: Console,
+) -> None:
+    shape = None if batch is None else example_shape(net, batch)
+    if program is not None:
+        _say(save_program(net, program, input_shape=shape, dynamic_batch=batch is None, tolerance=tolerance), console)
+    if onnx is not None:
+        report = export_onnx(
+            net, onnx, input_shape=shape, dynamic_batch=batch is None, tolerance=tolerance, openvino=openvino
+        )
+        _say(report, console)
+    beside = (onnx or program or Path()).with_suffix(".recipe.json")
+    console.print(f"recipe beside it: {save_recipe(net, beside)}", highlight=False, soft_wrap=True)
+
+
+def _say(report: ExportReport, console: Console) -> None:
+    for found in report.comparisons:
+        line = f"  {found.runtime}, batch {found.batch}: differs from PyTorch by {found.difference:.1e}"
+        console.print(line, highlight=False)
+    shape = ", ".join(map(str, ("batch" if report.dynamic_batch else report.input_shape[0], *report.input_shape[1:])))
+    console.print(f"done: {report.path}, pixel_values ({shape}) -> {report.output}", highlight=False, soft_wrap=True)

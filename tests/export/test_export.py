@@ -1,0 +1,134 @@
+"""Reduced models out of PyTorch: programs and ONNX files that compute the same, or no file at all."""
+
+from __future__ import annotations
+
+import copy
+from pathlib import Path
+
+import catis
+import onnx
+import pytest
+import timm
+import torch
+from catis.cli.export import export_command
+from catis.errors import MissingExtraError
+from catis.export import ExportMismatchError, check, export_onnx, export_program, onnx_file, save_program
+from catis.export.onnx_file import INPUT, ort_runner, require
+from torch import nn
+from typer import Typer
+from typer.testing import CliRunner
+
+from tests.export.operators import misfits
+from tests.hosts.hf_models import build
+
+METHODS = ("tome", "tofu", "pitome", "catis")
+
+
+def tiny_timm() -> nn.Module:
+    torch.manual_seed(0)
+    options = {"depth": 4, "embed_dim": 32, "num_heads": 2, "img_size": 32, "patch_size": 8, "num_classes": 7}
+    return timm.create_model("vit_tiny_patch16_224", **options).eval()
+
+
+def tiny(host: str) -> nn.Module:
+    return tiny_timm() if host == "timm" else build("ViTForImageClassification")
+
+
+@pytest.mark.parametrize("method", METHODS)
+@pytest.mark.parametrize("host", ["timm", "transformers"])
+def test_onnx_with_a_free_batch_in_onnx_runtime(host: str, method: str, tmp_path: Path) -> None:
+    model = catis.apply(tiny(host), method, r=3)
+    report = export_onnx(model, tmp_path / "model.onnx")
+    assert {found.batch for found in report.comparisons} == {1, 2, 3, 5}
+    assert report.worst < 1e-4
+    assert report.output == "logits"
+    images = torch.randn(7, 3, 32, 32)
+    with torch.no_grad():
+        expected = model(images)
+    expected = expected if isinstance(expected, torch.Tensor) else expected.logits
+    torch.testing.assert_close(torch.from_numpy(ort_runner(report.path)(images)), expected, rtol=0, atol=1e-4)
+    assert misfits(onnx.load(report.path)) == []
+
+
+@pytest.mark.parametrize(("host", "method"), [("timm", "catis"), ("transformers", "pitome")])
+def test_onnx_with_a_fixed_batch(host: str, method: str, tmp_path: Path) -> None:
+    model = catis.apply(tiny(host), method, r=3)
+    report = export_onnx(model, tmp_path / "model.onnx", input_shape=(3, 3, 32, 32), dynamic_batch=False)
+    assert [found.batch for found in report.comparisons] == [3, 3, 3]
+    entry = onnx.load(report.path).graph.input[0]
+    assert entry.name == INPUT
+    assert [dim.dim_value for dim in entry.type.tensor_type.shape.dim] == [3, 3, 32, 32]
+
+
+@pytest.mark.parametrize("method", ["tofu", "catis"])
+def test_openvino_runs_the_same_file(method: str, tmp_path: Path) -> None:
+    pytest.importorskip("openvino")
+    model = catis.apply(tiny_timm(), method, r=3)
+    report = export_onnx(model, tmp_path / "model.onnx", openvino=True)
+    assert any("OpenVINO" in found.runtime for found in report.comparisons)
+
+
+@pytest.mark.parametrize("name", ["DINOv3ViTModel", "VideoMAEForVideoClassification", "SiglipVisionModel"])
+def test_rope_video_and_probe_export_too(name: str, tmp_path: Path) -> None:
+    model = catis.apply(build(name), "catis", r=3)
+    report = export_onnx(model, tmp_path / "model.onnx")
+    assert report.worst < 1e-4
+    assert report.output == ("logits" if "Video" in name else "pooler_output")
+
+
+@pytest.mark.parametrize("host", ["timm", "transformers"])
+@pytest.mark.parametrize("method", METHODS)
+def test_torch_export_leaves_the_model_as_it_was(host: str, method: str, tmp_path: Path) -> None:
+    model = catis.apply(tiny(host), method, r=3)
+    images = torch.randn(2, 3, 32, 32)
+    with torch.no_grad():
+        before = copy.deepcopy(model)(images)
+        report = save_program(model, tmp_path / "model.pt2")
+        after = model(images)
+    assert report.worst < 1e-5
+    pair = (before, after) if host == "timm" else (before.logits, after.logits)
+    assert torch.equal(*pair)
+
+
+def test_a_file_that_computes_something_else_is_not_written(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    model = catis.apply(tiny_timm(), "tome", r=3)
+    honest = onnx_file.ort_runner
+    monkeypatch.setattr(onnx_file, "ort_runner", lambda path: lambda pixels: honest(path)(pixels) + 2e-4)
+    with pytest.raises(ExportMismatchError, match=r"ONNX Runtime .* differ by 2\.\d+e-04 .* nothing was written"):
+        export_onnx(model, tmp_path / "model.onnx")
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_nan_is_a_difference() -> None:
+    net = nn.Linear(2, 2)
+    with pytest.raises(ExportMismatchError):
+        check.check(net, {"broken": lambda pixels: net(pixels) * float("nan")}, [(1, 2)], 1e-4)
+
+
+def test_training_mode_is_refused() -> None:
+    with pytest.raises(ValueError, match="training mode"):
+        export_program(tiny_timm().train())
+
+
+def test_a_missing_extra_names_the_pip_command() -> None:
+    with pytest.raises(MissingExtraError, match=r"pip install 'catis\[export\]'"):
+        require("ONNX export", "export", "no_such_package")
+
+
+def test_the_command(tmp_path: Path) -> None:
+    app = Typer()
+    app.command()(export_command)
+    saved = tmp_path / "saved"
+    model = build("ViTForImageClassification")
+    model.save_pretrained(saved)
+    target = tmp_path / "model.onnx"
+    found = CliRunner().invoke(app, [str(saved), "--onnx", str(target), "-m", "tome", "-r", "3", "--batch", "2"])
+    assert found.exit_code == 0, found.output
+    assert "done:" in found.output
+    assert target.exists()
+    assert (tmp_path / "model.recipe.json").exists()
+    refused = CliRunner().invoke(app, [str(saved), "--onnx", str(tmp_path / "no.onnx"), "-r", "3", "--tolerance", "0"])
+    assert refused.exit_code == 1
+    assert "done:" not in refused.output
+    assert not (tmp_path / "no.onnx").exists()
+    assert "nothing to write" in CliRunner().invoke(app, [str(saved), "-r", "3"]).output
