@@ -207,7 +207,7 @@ def critical(arguments: argparse.Namespace) -> None:
             r_max=32,
             vanilla=float((vanilla == truth).mean()),
         )
-        for r in (4, 8, 12, 16, 20, 24, 28):
+        for r in (4, 8, 12, 16, 20, 24):
             predictions(r)
         curve = sorted(known)
         losses = [float((known[r] != vanilla).mean()) for r in curve]

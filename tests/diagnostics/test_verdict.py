@@ -7,7 +7,7 @@ import pytest
 import torch
 
 from catis.core.schedule import Schedule
-from catis.diagnostics.amplifier import Channel, recurrence
+from catis.diagnostics.amplifier import Channel
 from catis.diagnostics.estimates import Estimate
 from catis.diagnostics.prediction import FlipCurve, Tolerance, predict_critical_r, steps_seen
 from catis.diagnostics.verdict import judge
@@ -77,21 +77,33 @@ def test_no_images_no_curve():
         FlipCurve().compute()
 
 
-def test_prediction_solves_the_model_it_is_made_of():
-    """With a sharp tolerance at twice the probe's distortion, r_crit is the first r that doubles it."""
+@pytest.mark.parametrize("feedback", ["network", "reduction"])
+def test_prediction_solves_the_model_it_is_made_of(feedback):
+    """With a sharp tolerance at about twice the probe's distortion, r_crit is the first r that doubles it."""
     channel, probe = Channel(0.001, 0.01), Schedule.parse(8, 12)
-    at_probe = recurrence([channel], [steps_seen([8.0] * 12, True)])[-1]
-    sharp = Tolerance(middle=math.log10(2), slope=1e4, distances=(0.0,), weights=(1.0,))
-    want = next(r for r in range(1, 98) if final(channel, r) > 2 * at_probe)
-    assert predict_critical_r(channel, sharp, probe, 196, has_cls=True) == want > 8
+    sharp = Tolerance(middle=math.log10(2.05), slope=1e4, distances=(0.0,), weights=(1.0,))
+    want = next(r for r in range(1, 98) if final(channel, r, feedback) > 2.05 * final(channel, 8, feedback))
+    got = predict_critical_r(channel, sharp, probe, 196, has_cls=True, feedback=feedback)
+    assert got == want > 8
 
 
-def final(channel, r):
-    left, amounts = 196, []
+def final(channel, r, feedback):
+    """The last block's distortion, written out; the probe's beta is 1 + 0.01 * 8 whatever r is, or it follows r."""
+    left, delta, felt = 196, 0.0, 0
     for _ in range(12):
-        amounts.append(float(min(r, left // 2)))
-        left -= min(r, left // 2)
-    return recurrence([channel], [steps_seen(amounts, True)])[-1]
+        delta += channel.seed * felt + channel.gain * (8 if feedback == "network" else felt) * delta
+        felt = min(r, left // 2)
+        left -= felt
+    return delta
+
+
+def test_growth_that_follows_r_collapses_sooner():
+    channel, probe = Channel(0.001, 0.03), Schedule.parse(4, 12)
+    calm = Tolerance(middle=0.5, slope=20.0, distances=(0.0,), weights=(1.0,))
+    network, reduction = (
+        predict_critical_r(channel, calm, probe, 196, has_cls=True, feedback=one) for one in ("network", "reduction")
+    )
+    assert reduction < network
 
 
 def test_nothing_to_fear_is_none():

@@ -1,7 +1,7 @@
 """Predicts r_crit from one probe at one r.
 
-The fitted amplifier says how distortion scales with r; the probe's own images say how much of it they can take before
-their class changes.
+The growth fitted to the probe says how distortion scales with r; the probe's own images say how much of it they can
+take before their class changes.
 """
 
 from __future__ import annotations
@@ -9,6 +9,7 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 from itertools import pairwise
+from typing import Literal
 
 import numpy as np
 from numpy.typing import NDArray
@@ -22,6 +23,7 @@ from catis.diagnostics.critical import DROP
 __all__ = ["FlipCurve", "Tolerance", "predict_critical_r", "steps_seen"]
 
 Floats = NDArray[np.float64]
+Feedback = Literal["network", "reduction"]
 _LOW, _HIGH, _BINS = -8.0, 0.5, 170
 
 
@@ -105,7 +107,13 @@ def steps_seen(amounts: list[float], has_cls: bool) -> list[float]:
 
 
 def predict_critical_r(
-    channel: Channel, tolerance: Tolerance, probe: Schedule, num_patches: int, has_cls: bool, drop: float = DROP
+    channel: Channel,
+    tolerance: Tolerance,
+    probe: Schedule,
+    num_patches: int,
+    has_cls: bool,
+    drop: float = DROP,
+    feedback: Feedback = "network",
 ) -> int | None:
     """Smallest constant r at which more than `drop` of the classes should change; None if none should.
 
@@ -116,18 +124,30 @@ def predict_critical_r(
         num_patches: Patch tokens at the start.
         has_cls: Whether the distortion is that of the CLS token.
         drop: Share of classes that may change.
+        feedback: What makes distortion grow from block to block. "reduction" is the paper's coupling, beta = 1 + alpha
+            r delta; "network" keeps the probe's beta for every r, which is what is measured (docs/diagnostics.md).
     """
-    at_probe = _final(channel, probe, num_patches, has_cls)
+    at_probe = _final(channel, probe, probe, num_patches, has_cls, feedback)
     if at_probe <= 0:
         return None
     for r in range(1, num_patches // 2 + 1):
-        final = _final(channel, Schedule.parse(r, probe.depth), num_patches, has_cls)
+        final = _final(channel, Schedule.parse(r, probe.depth), probe, num_patches, has_cls, feedback)
         if tolerance.disagreement(final / at_probe) > drop:
             return r
     return None
 
 
-def _final(channel: Channel, schedule: Schedule, num_patches: int, has_cls: bool) -> float:
+def _final(
+    channel: Channel, schedule: Schedule, probe: Schedule, num_patches: int, has_cls: bool, feedback: Feedback
+) -> float:
+    """Distortion after the last block."""
+    steps, probed = (_steps(one, num_patches, has_cls) for one in (schedule, probe))
+    if feedback == "reduction":
+        return float(recurrence([channel], [steps])[-1])
+    growth = Channel(0.0, channel.gain * sum(probed) / max(sum(step > 0 for step in probed), 1))
+    return float(recurrence([Channel(channel.seed, 0.0), growth], [steps, [1.0] * len(steps)])[-1])
+
+
+def _steps(schedule: Schedule, num_patches: int, has_cls: bool) -> list[float]:
     counts = [num_patches, *schedule.token_counts(num_patches)]
-    removed = [float(a - b) for a, b in pairwise(counts)]
-    return float(recurrence([channel], [steps_seen(removed, has_cls)])[-1])
+    return steps_seen([float(a - b) for a, b in pairwise(counts)], has_cls)
