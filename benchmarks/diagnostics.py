@@ -130,7 +130,7 @@ def layers(arguments: argparse.Namespace) -> None:
         reference = vanilla.step(clean, damaged)
         for probe in probes:
             probe.step(clean, reference)
-        if step % 10 == 9:
+        if arguments.limit or step % 10 == 9:
             save_layers(arguments, [conclude(vanilla, probe, arguments.model, "gaussian_noise 5") for probe in probes])
             print(f"{vanilla.n} images, {time.time() - started:.0f} s", flush=True)
     save_layers(arguments, [conclude(vanilla, probe, arguments.model, "gaussian_noise 5") for probe in probes])

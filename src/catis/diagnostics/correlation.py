@@ -91,7 +91,7 @@ def matched_level(vanilla: float, tokens_before: int, tokens_after: int) -> floa
         (0.2, 0.349)
     """
     signal = max(vanilla**2 - chance_level(tokens_before) ** 2, 0.0)
-    return math.sqrt(chance_level(tokens_after) ** 2 + signal)
+    return min(math.sqrt(chance_level(tokens_after) ** 2 + signal), 1.0)
 
 
 class OffDiagonal:
