@@ -34,9 +34,12 @@ def variants(name: str, rs: list[int], methods: list[str]) -> dict[tuple[str, in
     return table
 
 
-def rounds(table: dict[tuple[str, int], torch.nn.Module], batch: int, repeats: int) -> dict[tuple[str, int], list[float]]:
+Variant = tuple[str, int]
+
+
+def rounds(table: dict[Variant, torch.nn.Module], batch: int, repeats: int) -> dict[Variant, list[float]]:
     images = torch.randn(batch, 3, 224, 224)
-    times: dict[tuple[str, int], list[float]] = {key: [] for key in table}
+    times: dict[Variant, list[float]] = {key: [] for key in table}
     for number in range(repeats + 2):  # the first two rounds warm up
         for key in random.sample(list(table), len(table)):
             start = time.perf_counter()

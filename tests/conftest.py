@@ -5,9 +5,9 @@ import os
 # Some virtual machines announce AMX and then refuse it (SIGILL in any bfloat16 linear layer); oneDNN reads this once.
 os.environ.setdefault("ONEDNN_MAX_CPU_ISA", "AVX512_CORE_FP16")
 
-import pytest  # noqa: E402
-import torch  # noqa: E402
-from hypothesis import HealthCheck, settings  # noqa: E402
+import pytest
+import torch
+from hypothesis import HealthCheck, settings
 
 settings.register_profile("catis", deadline=None, max_examples=25, suppress_health_check=[HealthCheck.too_slow])
 settings.load_profile("catis")

@@ -61,7 +61,7 @@ def _block(block, x, rope, places, sizes, prefix, layer, decide, r, prop_attn, m
     h = x + scale1(out)
     cls = weights[:, 0, prefix:].mean(0) if model.cls_token is not None else None
     seen = {"z": z[prefix:], "k": content.mean(0)[prefix:], "cls": cls, "layer": layer, "prefix": prefix}
-    groups, evicted = decide(seen, min(r, len(sizes) // 2), memory)
+    groups, _ = decide(seen, min(r, len(sizes) // 2), memory)
     tokens = [h[i] for i in range(prefix)]
     for group in groups:
         total = sum(sizes[i] for i in group)

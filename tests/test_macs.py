@@ -44,7 +44,8 @@ def test_budget_methods_readme():
 
 
 CASES = [("vit_tiny_patch16_224", r) for r in (13, 0.1, (8, -1.0), 150)]
-CASES += [(name, 13) for name in ("vit_base_patch16_siglip_224", "vit_small_patch16_dinov3", "vit_wee_patch16_reg1_gap_256")]
+OTHERS = ("vit_base_patch16_siglip_224", "vit_small_patch16_dinov3", "vit_wee_patch16_reg1_gap_256")
+CASES += [(name, 13) for name in OTHERS]
 
 
 @pytest.mark.parametrize(("name", "r"), CASES, ids=str)

@@ -152,7 +152,10 @@ def test_an_image_does_not_depend_on_its_neighbours(name, options, scene):
     assert torch.equal(together.slots()[:1], alone.slots())
 
 
-@pytest.mark.parametrize(("name", "options"), [("tome", {}), ("pitome", {}), ("catis", {"evict_ratio": 0.0, "tau": 1e6})])
+PURE = [("tome", {}), ("pitome", {}), ("catis", {"evict_ratio": 0.0, "tau": 1e6})]
+
+
+@pytest.mark.parametrize(("name", "options"), PURE)
 @given(scene=scenes)
 def test_pure_merging_preserves_the_size_weighted_mean(name, options, scene):
     x, size, _, plan, merged, state = run(create_method(name, **options), scene | {"fill": "normal"}, torch.float64)

@@ -1,5 +1,7 @@
 """Every spelling of r, and every one that must be refused."""
 
+import itertools
+
 import numpy as np
 import pytest
 from hypothesis import given
@@ -62,7 +64,7 @@ def test_refused_shapes():
         Schedule.parse(8, 3, "up")
     with pytest.raises(ValueError, match="already says how it is spread"):
         Schedule.parse([8, 8, 8], 3, "decreasing")
-    with pytest.raises(ValueError, match="4 blocks, but the model has 3"):
+    with pytest.raises(ValueError, match="4 blocks, the model has 3"):
         Schedule.parse(Schedule.parse(8, 4), 3)
 
 
@@ -76,7 +78,7 @@ def test_paper_token_counts():
 @given(r=st.integers(0, 500), patches=st.integers(0, 400), depth=st.integers(1, 40))
 def test_contract(r, patches, depth):
     counts = [patches, *Schedule.parse(r, depth).token_counts(patches)]
-    for entering, leaving in zip(counts, counts[1:], strict=False):
+    for entering, leaving in itertools.pairwise(counts):
         assert entering - leaving == budget(r, entering) <= entering // 2
 
 

@@ -42,7 +42,7 @@ def cases(*patterns: str) -> list[str]:
     return sorted({path.stem for pattern in patterns for path in DATA.glob(f"{pattern}.npz")})
 
 
-def block_view(metric: Tensor, r: int, prefix: int, layer: int = 0, depth: int = 12, size: Tensor | None = None, **other):
+def block_view(metric: Tensor, r: int, prefix: int, layer: int = 0, depth: int = 12, size=None, **other) -> BlockView:
     """A view whose head-averaged keys are `metric` (B, N, C)."""
     key = metric[:, None]
     fields = {"features": metric, "residual": metric, "query": key, "key": key, "content_key": key} | other

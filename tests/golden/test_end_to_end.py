@@ -42,7 +42,8 @@ def _arguments(golden):
         return {"method": "pitome", "reference": True, "ratio": params["ratio"], "order": order}
     r, _, _, prop, ahead, *_ = params["mctf_type"]
     layers = tuple(params["activate_layer"])
-    return {"method": "mctf", "reference": True, "r": r, "prop_attn": bool(prop), "one_step_ahead": ahead, "layers": layers}
+    own = {"one_step_ahead": ahead, "layers": layers}
+    return {"method": "mctf", "reference": True, "r": r, "prop_attn": bool(prop)} | own
 
 
 @pytest.mark.parametrize("name", [name for name in cases("e2e_*") if name != "e2e_tome_attention"])
@@ -56,7 +57,10 @@ def test_logits(name, dtype):
     golden.close(model(image), "logits")
 
 
-@pytest.mark.parametrize("name", [name for name in cases("e2e_*") if "final_source" in load(name, torch.float64).arrays])
+TRACED = [name for name in cases("e2e_*") if "final_source" in load(name, torch.float64).arrays]
+
+
+@pytest.mark.parametrize("name", TRACED)
 def test_sources_and_sizes(name, dtype):
     golden = load(name, dtype)
     model = catis.apply(_model(golden), **_arguments(golden))

@@ -55,7 +55,10 @@ def _check_indices(golden, plan, prefix):
     assert torch.equal(plan.keep[:, -num_b:], 2 * golden["unm_idx2"] + 1 - prefix)
 
 
-@pytest.mark.parametrize("case", json.loads((DATA / "mctf_r_rules.json").read_text()), ids=lambda c: f"{c['T']}-{c['r']}")
+RULES = json.loads((DATA / "mctf_r_rules.json").read_text())
+
+
+@pytest.mark.parametrize("case", RULES, ids=lambda case: f"{case['T']}-{case['r']}")
 def test_amount_rules(case):
     schedule = Schedule.parse(case["r"], 1)
     assert case["T"] - amount(schedule, 0, case["T"]) == case["T_out"]

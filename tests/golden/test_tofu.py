@@ -20,7 +20,8 @@ def test_blends(name, dtype):
     plan = ToFu().plan(late)
     assert torch.equal(plan.removed, 2 * golden["src_idx"] - prefix)
     assert torch.equal(plan.keep.gather(1, plan.target), 2 * golden["dst_idx"] + 1 - prefix)
-    for blend, key in {"mlerp": "paper_mlerp", "mlerp_dst": "merge_tofu", "mean": "merge_mean", "max": "merge_amax"}.items():
+    arrays = {"mlerp": "paper_mlerp", "mlerp_dst": "merge_tofu", "mean": "merge_mean", "max": "merge_amax"}
+    for blend, key in arrays.items():
         golden.close(execute(replace(plan, blend=blend), x, start(x, prefix))[0], key)
     assert plan.blend == "mlerp"
     assert ToFu(reference=True, ratio=0.9).plan(late).blend == "mlerp_dst"

@@ -16,7 +16,10 @@ FAMILIES = {
     "gap": ("vit_medium_patch16_gap_240", {"img_size": 64, "embed_dim": 192, "num_heads": 3}),
     "reg-gap": ("vit_wee_patch16_reg1_gap_256", {"img_size": 64}),
     "reg4-gap": ("vit_little_patch16_reg4_gap_256", {"img_size": 64}),
-    "qk-norm": ("vit_tiny_patch16_224", {"img_size": 64, "qk_norm": True, "scale_attn_norm": True, "scale_mlp_norm": True}),
+    "qk-norm": (
+        "vit_tiny_patch16_224",
+        {"img_size": 64, "qk_norm": True, "scale_attn_norm": True, "scale_mlp_norm": True},
+    ),
     "dynamic": ("vit_tiny_patch16_224", {"img_size": 64, "dynamic_img_size": True}),
     "eva02": ("eva02_tiny_patch14_224", {"img_size": 56}),
     "dinov3": ("vit_small_patch16_dinov3", {"img_size": 64, "embed_dim": 192, "num_heads": 3}),

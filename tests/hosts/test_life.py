@@ -34,7 +34,7 @@ def test_copies_give_the_same_answers(method, family):
         buffer = io.BytesIO()
         torch.save(model, buffer)
         buffer.seek(0)
-        assert torch.equal(torch.load(buffer, weights_only=False)(x), expected)  # noqa: S614
+        assert torch.equal(torch.load(buffer, weights_only=False)(x), expected)
 
 
 def test_a_copy_lives_on_its_own():

@@ -1,5 +1,7 @@
 """For every timm family: r=0 is the model bit for bit, r>0 is what SPEC says, dense outputs keep the full grid."""
 
+import contextlib
+
 import pytest
 import timm
 import torch
@@ -195,10 +197,10 @@ def test_every_vision_transformer_in_timm_is_either_right_or_refused():
     for name in names[:: max(1, len(names) // 40)]:
         with torch.device("meta"):
             model = timm.create_model(name)
-        try:
+        plain = type(model.blocks[0]).__name__ == "Block" and type(model.blocks[0].attn).__name__ == "Attention"
+        expected = contextlib.nullcontext() if plain else pytest.raises(catis.UnsupportedModelError, match="found ")
+        with expected:
             catis.apply(model, "tome", r=4)
-        except catis.UnsupportedModelError as error:
-            assert "found " in str(error)
 
 
 class Overridden(VisionTransformer):

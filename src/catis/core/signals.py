@@ -40,12 +40,14 @@ def activation(features: Tensor) -> Tensor:
 
 def euclidean(features: Tensor) -> Tensor:
     """|| z - mu ||_2: s_nf without the per-dimension scale (norm_F ablation)."""
-    return torch.linalg.vector_norm(features - features.mean(1, keepdim=True), dim=-1)
+    distance: Tensor = torch.linalg.vector_norm(features - features.mean(1, keepdim=True), dim=-1)
+    return distance
 
 
 def l2(features: Tensor) -> Tensor:
     """|| z ||_2: s_nf without any population statistic (norm_F ablation)."""
-    return torch.linalg.vector_norm(features, dim=-1)
+    length: Tensor = torch.linalg.vector_norm(features, dim=-1)
+    return length
 
 
 def momentum(attention: Tensor, previous: Tensor | None, gamma: float) -> Tensor:
@@ -67,7 +69,8 @@ def zscore(signal: Tensor) -> Tensor:
         mean = xp.mean(values)
         centred = values - mean
         spread = xp.mean(centred**2) ** 0.5
-        return xp.write(centred / xp.where(spread > _NO_SPREAD * abs(mean), spread, float("inf")))
+        standard: Tensor = xp.write(centred / xp.where(spread > _NO_SPREAD * abs(mean), spread, float("inf")))
+    return standard
 
 
 def fuse(activation_score: Tensor, context_score: Tensor | None, w_cls: float) -> Tensor:
@@ -76,4 +79,5 @@ def fuse(activation_score: Tensor, context_score: Tensor | None, w_cls: float) -
     fused = xp.read(activation_score)
     if context_score is not None:
         fused = w_cls * xp.read(context_score) + (1.0 - w_cls) * fused
-    return xp.write(xp.finite(fused))
+    finite: Tensor = xp.write(xp.finite(fused))
+    return finite

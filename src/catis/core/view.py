@@ -84,7 +84,8 @@ class BlockView:
         weights = self._cls_logits().softmax(-1)[:, :, self.num_prefix :].sum(1)
         xp = arrays_for(weights)
         row = xp.read(weights)
-        return xp.write(row / xp.at_least(xp.sum(row), torch.finfo(weights.dtype).tiny))
+        shares: Tensor = xp.write(row / xp.at_least(xp.sum(row), torch.finfo(weights.dtype).tiny))
+        return shares
 
     def attention_map(self) -> Tensor:
         """(B, H, N, N) softmaxed attention. The fused kernel never makes it: this is a second, unfused pass."""
@@ -106,5 +107,5 @@ class BlockView:
 
 def unit_length(vectors: Tensor) -> Tensor:
     """Vectors of unit length; zero vectors stay zero."""
-    length = torch.linalg.vector_norm(vectors, dim=-1, keepdim=True)
+    length: Tensor = torch.linalg.vector_norm(vectors, dim=-1, keepdim=True)
     return vectors / length.clamp_min(torch.finfo(vectors.dtype).tiny)

@@ -107,8 +107,8 @@ def ratio_amount(ratio: float, counted: int, num_patches: int, num_prefix: int) 
     r = math.floor(counted - counted * ratio)
     if r > budget(r, num_patches):
         raise ValueError(
-            f"ratio={ratio} removes {r} of {num_patches} patch tokens (+{num_prefix} prefix) in one block; at most half "
-            "can merge (the authors' code would merge the CLS token away here): use a larger ratio"
+            f"ratio={ratio} removes {r} of {num_patches} patch tokens (+{num_prefix} prefix) in one block; at most "
+            "half can merge (the authors' code would merge the CLS token away here): use a larger ratio"
         )
     return r
 
