@@ -48,6 +48,7 @@ def batches(
         seed: Changes all of these.
 
     Example:
+        >>> import numpy as np
         >>> from catis.data.images import ImageArrays
         >>> images = [np.zeros((8, 8, 3), np.uint8)] * 3
         >>> [len(batch.pixels) for batch in batches(ImageArrays(images), batch_size=2)]

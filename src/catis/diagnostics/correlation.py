@@ -88,7 +88,7 @@ def matched_level(vanilla: float, tokens_before: int, tokens_after: int) -> floa
 
     Example:
         >>> round(matched_level(0.2, 196, 196), 3), round(matched_level(0.2, 196, 9), 3)
-        (0.2, 0.349)
+        (0.2, 0.348)
     """
     signal = max(vanilla**2 - chance_level(tokens_before) ** 2, 0.0)
     return min(math.sqrt(chance_level(tokens_after) ** 2 + signal), 1.0)
