@@ -17,10 +17,11 @@ import tempfile
 import time
 from pathlib import Path
 
-import catis
 import onnxruntime
 import timm
 import torch
+
+import catis
 from catis.export import export_onnx
 
 
@@ -30,7 +31,9 @@ def session(path: Path) -> onnxruntime.InferenceSession:
     return onnxruntime.InferenceSession(path, options, providers=["CPUExecutionProvider"])
 
 
-def interleaved(plain: onnxruntime.InferenceSession, reduced: onnxruntime.InferenceSession, batch: int, rounds: int, size):
+def interleaved(
+    plain: onnxruntime.InferenceSession, reduced: onnxruntime.InferenceSession, batch: int, rounds: int, size
+):
     """Seconds of (plain, reduced), one pair per round."""
     feed = {"pixel_values": torch.randn(batch, *size).numpy()}
     pairs = []

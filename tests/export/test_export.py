@@ -5,19 +5,18 @@ from __future__ import annotations
 import copy
 from pathlib import Path
 
-import catis
 import onnx
 import pytest
 import timm
 import torch
-from catis.cli.export import export_command
+from torch import nn
+from typer.testing import CliRunner
+
+import catis
+from catis.cli import app
 from catis.errors import MissingExtraError
 from catis.export import ExportMismatchError, check, export_onnx, export_program, onnx_file, save_program
 from catis.export.onnx_file import INPUT, ort_runner, require
-from torch import nn
-from typer import Typer
-from typer.testing import CliRunner
-
 from tests.export.operators import misfits
 from tests.hosts.hf_models import build
 
@@ -116,19 +115,21 @@ def test_a_missing_extra_names_the_pip_command() -> None:
 
 
 def test_the_command(tmp_path: Path) -> None:
-    app = Typer()
-    app.command()(export_command)
     saved = tmp_path / "saved"
     model = build("ViTForImageClassification")
     model.save_pretrained(saved)
     target = tmp_path / "model.onnx"
-    found = CliRunner().invoke(app, [str(saved), "--onnx", str(target), "-m", "tome", "-r", "3", "--batch", "2"])
+    found = CliRunner().invoke(
+        app, ["export", str(saved), "--onnx", str(target), "-m", "tome", "-r", "3", "--batch", "2"]
+    )
     assert found.exit_code == 0, found.output
     assert "done:" in found.output
     assert target.exists()
     assert (tmp_path / "model.recipe.json").exists()
-    refused = CliRunner().invoke(app, [str(saved), "--onnx", str(tmp_path / "no.onnx"), "-r", "3", "--tolerance", "0"])
-    assert refused.exit_code == 1
+    wrong = ["export", str(saved), "--onnx", str(tmp_path / "no.onnx"), "-r", "3", "--tolerance", "0", "--batch", "2"]
+    refused = CliRunner().invoke(app, wrong)
+    assert refused.exit_code == 2
+    assert "nothing was written" in refused.output
     assert "done:" not in refused.output
     assert not (tmp_path / "no.onnx").exists()
-    assert "nothing to write" in CliRunner().invoke(app, [str(saved), "-r", "3"]).output
+    assert "nothing to write" in CliRunner().invoke(app, ["export", str(saved), "-r", "3"]).output

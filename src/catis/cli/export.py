@@ -11,8 +11,8 @@ from rich.console import Console
 from torch import nn
 
 from catis.api import apply
+from catis.cli.arguments import parse_amount
 from catis.cli.diagnose import load_model
-from catis.errors import CatisError
 from catis.export import ExportReport, export_onnx, save_program
 from catis.export.onnx_file import require
 from catis.export.program import example_shape
@@ -26,7 +26,7 @@ def export_command(
     onnx: Annotated[Path | None, typer.Option("--onnx", help="ONNX file to write")] = None,
     program: Annotated[Path | None, typer.Option("--program", help="torch.export program (.pt2) to write")] = None,
     method: Annotated[str | None, typer.Option("--method", "-m", help="method; catis by default")] = None,
-    r: Annotated[int | None, typer.Option("-r", help="tokens per block; 0 exports the plain model")] = None,
+    r: Annotated[str | None, typer.Option("-r", help="tokens per block, as elsewhere; 0: the plain model")] = None,
     recipe: Annotated[Path | None, typer.Option(help="recipe file in place of --method and -r")] = None,
     checkpoint: Annotated[Path | None, typer.Option(help="weights, .safetensors; without it timm's pretrained")] = None,
     random_weights: Annotated[bool, typer.Option("--random-weights", help="no weights: for shapes and speed")] = False,
@@ -35,16 +35,11 @@ def export_command(
     tolerance: Annotated[float, typer.Option(min=0.0, help="largest difference from PyTorch allowed")] = 1e-4,
 ) -> None:
     """Export a reduced model; nothing is written unless it computes what PyTorch computes."""
-    console = Console()
-    try:
-        if onnx is None and program is None:
-            raise ValueError("nothing to write: give --onnx FILE, --program FILE, or both")
-        net = load_any(model, checkpoint, random_weights)
-        apply(net, method, r=r, recipe=recipe)
-        _export(net, onnx, program, batch, tolerance, openvino, console)
-    except (CatisError, ValueError, OSError) as error:
-        console.print(f"[red]error:[/red] {error}", highlight=False, soft_wrap=True)
-        raise typer.Exit(1) from error
+    if onnx is None and program is None:
+        raise ValueError("nothing to write: give --onnx FILE, --program FILE, or both")
+    net = load_any(model, checkpoint, random_weights)
+    apply(net, method, r=None if r is None else parse_amount(r), recipe=recipe)
+    _export(net, onnx, program, batch, tolerance, openvino, Console())
 
 
 def load_any(name: str, checkpoint: Path | None, random_weights: bool) -> nn.Module:
