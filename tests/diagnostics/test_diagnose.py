@@ -13,13 +13,12 @@ import numpy as np
 import pytest
 import timm
 import torch
-import typer
 from PIL import Image
 from safetensors.torch import save_file
 from typer.testing import CliRunner
 
 import catis
-from catis.cli.diagnose import diagnose_command
+from catis.cli import app
 from catis.critical import measure_critical_r
 from catis.data.preprocessing import Preprocessing
 from catis.diagnose import diagnose
@@ -176,13 +175,6 @@ def test_no_readable_image_is_an_error(model):
 
 
 @pytest.fixture(scope="module")
-def app():
-    app = typer.Typer()
-    app.command()(diagnose_command)
-    return app
-
-
-@pytest.fixture(scope="module")
 def checkpoint(tmp_path_factory):
     torch.manual_seed(0)
     path = tmp_path_factory.mktemp("weights") / "tiny.safetensors"
@@ -199,14 +191,14 @@ def folder(tmp_path, images):
     return path
 
 
-def call(app, *arguments):
-    return CliRunner().invoke(app, [str(a) for a in arguments], env={"COLUMNS": "200"})
+def call(*arguments):
+    return CliRunner().invoke(app, ["diagnose", *map(str, arguments)], env={"COLUMNS": "200"})
 
 
-def test_command_prints_tables_and_writes_json_and_figure(app, checkpoint, folder, tmp_path):
+def test_command_prints_tables_and_writes_json_and_figure(checkpoint, folder, tmp_path):
     (folder / "bad [x].png").write_text("no image")
     out = tmp_path / "out"
-    result = call(app, "test_vit", "--data", folder, "--checkpoint", checkpoint, "-r", 3, "-m", "tome", "-o", out)
+    result = call("test_vit", "--data", folder, "--checkpoint", checkpoint, "-r", 3, "-m", "tome", "-o", out)
     assert result.exit_code == 0, result.output
     for word in ("pairwise", "delta F", "shallow", "r_crit predicted", "agreement with vanilla", "points of agreement"):
         assert word in result.output
@@ -219,24 +211,24 @@ def test_command_prints_tables_and_writes_json_and_figure(app, checkpoint, folde
     assert ElementTree.parse(f"{out}.svg").getroot().tag.endswith("svg")
 
 
-def test_command_reports_an_empty_folder(app, checkpoint, tmp_path):
-    result = call(app, "test_vit", "--data", tmp_path, "--checkpoint", checkpoint)
-    assert result.exit_code == 1
+def test_command_reports_an_empty_folder(checkpoint, tmp_path):
+    result = call("test_vit", "--data", tmp_path, "--checkpoint", checkpoint)
+    assert result.exit_code == 2
     assert "no images in" in result.output
 
 
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        (["no_such_vit"], "no such timm model"),
+        (["no_such_vit"], "neither in timm nor in the zoo"),
         (["test_vit", "--method", "tomme"], "expected one of"),
         (["resnet18", "--checkpoint", "x.bin"], "expected a .safetensors"),
         (["test_vit", "--checkpoint", "missing.safetensors"], "missing.safetensors"),
     ],
 )
-def test_command_says_what_is_wrong(app, folder, arguments, message):
-    result = call(app, *arguments, "--data", folder)
-    assert result.exit_code == 1
+def test_command_says_what_is_wrong(folder, arguments, message):
+    result = call(*arguments, "--data", folder)
+    assert result.exit_code == 2
     assert message in result.output
 
 

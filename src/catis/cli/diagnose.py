@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import math
+from dataclasses import replace
 from pathlib import Path
 from typing import Annotated, Any
 
-import timm
 import typer
 from rich.console import Console
 from rich.markup import escape
@@ -14,11 +14,11 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, T
 from rich.table import Table
 from torch import nn
 
+from catis import models
 from catis.data.preprocessing import Preprocessing
 from catis.diagnose import diagnose
 from catis.diagnostics.figure import save_figure
 from catis.diagnostics.report import Diagnosis, rows
-from catis.errors import CatisError
 from catis.registry import list_methods
 
 __all__ = ["diagnose_command", "load_model"]
@@ -50,20 +50,16 @@ def diagnose_command(
 ) -> None:
     """Say before deployment how far a model can be compressed, and of what it would collapse."""
     console = Console()
-    try:
-        if method not in list_methods():
-            raise ValueError(f"method={method!r}: expected one of {', '.join(list_methods())}")
-        net, preprocessing = load_model(model, checkpoint, crop_pct)
-        with _bar(console) as bar:
-            task = bar.add_task("images", total=None)
-            found = diagnose(
-                net, data, method=method, r=r, corruption=corruption, severity=severity, seed=seed, measure=measure,
-                batch_size=batch_size, limit=limit, preprocessing=preprocessing,
-                progress=lambda done, total: bar.update(task, completed=done, total=total),
-            )  # fmt: skip
-    except (CatisError, ValueError, OSError) as error:
-        console.print(f"[red]error:[/red] {escape(str(error))}", highlight=False, soft_wrap=True)
-        raise typer.Exit(1) from error
+    if method not in list_methods():
+        raise ValueError(f"method={method!r}: expected one of {', '.join(list_methods())}")
+    net, preprocessing = load_model(model, checkpoint, crop_pct)
+    with _bar(console) as bar:
+        task = bar.add_task("images", total=None)
+        found = diagnose(
+            net, data, method=method, r=r, corruption=corruption, severity=severity, seed=seed, measure=measure,
+            batch_size=batch_size, limit=limit, preprocessing=preprocessing,
+            progress=lambda done, total: bar.update(task, completed=done, total=total),
+        )  # fmt: skip
     show(found, model, console)
     found.save(output.with_name(output.name + ".json"))
     save_figure(found, output.with_name(output.name + ".svg"))
@@ -74,31 +70,9 @@ def diagnose_command(
 
 def load_model(name: str, checkpoint: Path | None, crop_pct: float | None = None) -> tuple[nn.Module, Preprocessing]:
     """A zoo model, or a timm model with the weights of a file or timm's own pretrained ones."""
-    from catis.zoo.models import DEPTHS, MEAN, STD, load
-
-    if name in DEPTHS:
-        small: Any = load(name)
-        return small, Preprocessing(small.patch_embed.img_size, crop_pct or 1.0, MEAN, STD)
-    if checkpoint is not None and checkpoint.suffix != ".safetensors":
-        raise ValueError(f"checkpoint {checkpoint}: expected a .safetensors file; pickled weights can run code")
-    if not timm.is_model(name):
-        near = ", ".join(timm.list_models(f"*{name.split('_')[0]}*")[:5]) or "see timm.list_models()"
-        raise ValueError(f"model {name!r}: no such timm model or zoo model; near it: {near}")
-    net: nn.Module = timm.create_model(name, pretrained=checkpoint is None)
-    if checkpoint is not None:
-        _load_weights(net, checkpoint)
+    net = models.load_model(name, checkpoint, pretrained=checkpoint is None and not models.is_zoo_model(name))
     prepared = Preprocessing.for_model(net)
-    return net, prepared if crop_pct is None else Preprocessing(**{**prepared.__dict__, "crop_pct": crop_pct})
-
-
-def _load_weights(net: nn.Module, checkpoint: Path) -> None:
-    from safetensors import SafetensorError
-    from safetensors.torch import load_file
-
-    try:
-        net.load_state_dict({key: value.float() for key, value in load_file(checkpoint).items()})
-    except (SafetensorError, RuntimeError) as error:
-        raise ValueError(f"checkpoint {checkpoint} does not fit {type(net).__name__}: {error}") from error
+    return net, prepared if crop_pct is None else replace(prepared, crop_pct=crop_pct)
 
 
 def _bar(console: Console) -> Progress:
