@@ -27,7 +27,7 @@ class Golden:
     def get(self, key: str) -> Tensor | None:
         return self[key] if key in self.arrays else None
 
-    def close(self, ours: Tensor, key: str) -> None:
+    def check(self, ours: Tensor, key: str) -> None:
         tolerance = 1e-9 if self.dtype == torch.float64 else 1e-5
         torch.testing.assert_close(ours, self[key], rtol=tolerance, atol=tolerance, check_dtype=False)
 

@@ -52,9 +52,9 @@ def test_logits(name, dtype):
     model = _model(golden)
     image = golden["image"]
     if golden.get("base_logits") is not None:
-        golden.close(model(image), "base_logits")
+        golden.check(model(image), "base_logits")
     catis.apply(model, **_arguments(golden))
-    golden.close(model(image), "logits")
+    golden.check(model(image), "logits")
 
 
 TRACED = [name for name in cases("e2e_*") if "final_source" in load(name, torch.float64).arrays]
@@ -82,6 +82,6 @@ def test_attention_and_metric(dtype):
     parts, x = VitBlockParts(block), golden["x"]
     projection = parts.project(x, None)
     bias = golden["size"].log()[:, None, None, :, 0]
-    golden.close(parts.output(parts.mix(projection, None), x), "out_noprop")
-    golden.close(parts.output(parts.mix(projection, bias), x), "out_prop")
-    golden.close(block_view(x, 1, 0, content_key=projection.content_key).metric(), "metric")
+    golden.check(parts.output(parts.mix(projection, None), x), "out_noprop")
+    golden.check(parts.output(parts.mix(projection, bias), x), "out_prop")
+    golden.check(block_view(x, 1, 0, content_key=projection.content_key).metric(), "metric")

@@ -32,11 +32,11 @@ def test_fusion(name, dtype):
     plan = method.fuse(x[:, prefix:], attention.mean((1, 2))[:, prefix:], state.size, prefix, params["r"])
     _check_indices(golden, plan, prefix)
     merged, after = execute(plan, x, state)
-    golden.close(merged, "out_x")
+    golden.check(merged, "out_x")
     assert torch.equal(after.size.to(dtype), golden["out_size"][:, prefix:, 0])
     assert torch.equal(source_matrix(after, plan.num_kept), golden["source"])
     if params["one_step_ahead"] == 1:
-        golden.close(aggregate_map(plan, attention, state), "out_attn")
+        golden.check(aggregate_map(plan, attention, state), "out_attn")
 
 
 def _check_indices(golden, plan, prefix):

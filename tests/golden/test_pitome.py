@@ -26,7 +26,7 @@ def test_vision(name, dtype):
     golden = load(name, dtype)
     prefix, x, size = int(golden.params["class_token"]), golden["x"], golden.get("size")
     scores, plan = _plan(golden, prefix)
-    golden.close(scores, "energy")
+    golden.check(scores, "energy")
     side_a, side_b = golden["a_idx"], golden["b_idx"]
     if golden.params["use_bsm_pitome"]:
         assert torch.equal(plan.removed, side_a.gather(1, golden["src_idx"]))
@@ -36,11 +36,11 @@ def test_vision(name, dtype):
         assert torch.equal(plan.keep, torch.cat([golden["protected_idx"], side_b], 1))
     assert torch.equal(plan.keep.gather(1, plan.target), side_b.gather(1, golden["dst_idx"]))
     merged, state = execute(plan, x, start(x, prefix, size))
-    golden.close(merged, "wavg_x")
+    golden.check(merged, "wavg_x")
     assert torch.equal(state.size.to(dtype), golden["wavg_size"][:, prefix:, 0])
     assert torch.equal(source_matrix(state, plan.num_kept), golden["source"])
-    golden.close(execute(replace(plan, blend="mean"), x, start(x, prefix))[0], "merge_mean")
-    golden.close(execute(replace(plan, target=None), x, start(x, prefix))[0], "merge_prune")
+    golden.check(execute(replace(plan, blend="mean"), x, start(x, prefix))[0], "merge_mean")
+    golden.check(execute(replace(plan, target=None), x, start(x, prefix))[0], "merge_prune")
 
 
 def test_direct(dtype):
@@ -52,8 +52,8 @@ def test_direct(dtype):
     assert torch.equal(plan.keep, torch.cat([golden["protected_idx"], golden["b_idx"]], 1))
     assert torch.equal(plan.keep.gather(1, plan.target), golden["b_idx"].gather(1, golden["dst_idx"]))
     x = golden["x"]
-    golden.close(execute(replace(plan, blend="mean"), x, start(x, 0))[0], "merge_mean")
-    golden.close(torch.stack([group_sum(plan, x[..., channel]) for channel in range(x.shape[2])], -1), "merge_sum")
+    golden.check(execute(replace(plan, blend="mean"), x, start(x, 0))[0], "merge_mean")
+    golden.check(torch.stack([group_sum(plan, x[..., channel]) for channel in range(x.shape[2])], -1), "merge_sum")
 
 
 def test_method_uses_margin_and_variant_of_its_layer():

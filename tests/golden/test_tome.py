@@ -46,22 +46,22 @@ def test_merges(name, dtype):
     prefix, x, size = _prefix(golden.params), golden["x"], golden.get("size")
     plan = ToMe().plan(block_view(golden["metric"], golden.params["r_effective"], prefix))
     merged, state = execute(plan, x, start(x, prefix, size))
-    golden.close(merged, "wavg_x")
+    golden.check(merged, "wavg_x")
     assert torch.equal(state.size.to(dtype), golden["wavg_size"][:, prefix:, 0])
     assert torch.equal(source_matrix(state, plan.num_kept), golden["source"])
-    golden.close(execute(replace(plan, blend="mean"), x, start(x, prefix))[0], "merge_mean")
-    golden.close(execute(replace(plan, blend="max"), x, start(x, prefix))[0], "merge_amax")
+    golden.check(execute(replace(plan, blend="mean"), x, start(x, prefix))[0], "merge_mean")
+    golden.check(execute(replace(plan, blend="max"), x, start(x, prefix))[0], "merge_amax")
     summed = torch.stack([group_sum(plan, x[:, prefix:, channel]) for channel in range(x.shape[2])], -1)
-    golden.close(torch.cat([x[:, :prefix], summed], 1), "merge_sum")
+    golden.check(torch.cat([x[:, :prefix], summed], 1), "merge_sum")
     if prefix < 2:  # with a distillation token the reference's own unmerge is wrong (golden README)
-        golden.close(unmerge(merged, state), "unmerge_of_wavg")
+        golden.check(unmerge(merged, state), "unmerge_of_wavg")
 
 
 @pytest.mark.parametrize("name", ["tome_bsm_r0", "tome_bsm_rneg"])
 def test_nothing_to_remove_is_the_identity(name, dtype):
     golden = load(name, dtype)
     assert golden.params["r_effective"] == 0
-    golden.close(golden["x"], "wavg_x")  # ours never calls a method with r = 0: see core.block
+    golden.check(golden["x"], "wavg_x")  # ours never calls a method with r = 0: see core.block
     assert torch.equal(golden["wavg_size"], torch.ones_like(golden["wavg_size"]))
 
 
@@ -76,7 +76,7 @@ def test_chain(name, dtype):
         r = schedule.amount(layer, x.shape[1] - prefix)
         x, state = execute(ToMe().plan(block_view(metric, r, prefix)), x, state)
         assert x.shape[1] == length
-    golden.close(x, "final_x")
+    golden.check(x, "final_x")
     assert torch.equal(state.size.double(), golden["final_size"][:, 1:, 0].double())
     assert torch.equal(source_matrix(state, x.shape[1] - prefix), golden["final_source"])
 

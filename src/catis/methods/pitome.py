@@ -13,17 +13,16 @@ from torch import Tensor
 from catis.core.arrays import arrays_for
 from catis.core.execute import take_rows
 from catis.core.matching import best_edges
-from catis.core.method import BlockShape, Method
+from catis.core.method import BlockShape
 from catis.core.plan import Plan
-from catis.core.schedule import Schedule
 from catis.core.view import BlockView
-from catis.methods.tome import check_ratio, ratio_amount
+from catis.methods.ratio import RatioMethod
 
 __all__ = ["PiToMe", "energy"]
 
 
 @dataclass(frozen=True)
-class PiToMe(Method):
+class PiToMe(RatioMethod):
     """Energy-ordered merging.
 
     Tokens are ordered by energy, the mean of ELU(cosine - margin) over all patch tokens, where
@@ -42,39 +41,22 @@ class PiToMe(Method):
     """
 
     name: ClassVar[str] = "pitome"
+    counts_prefix: ClassVar[bool] = False
     margin: float = 0.75
     order: Literal["deit", "mae"] = "deit"
-    reference: bool = False
-    ratio: float | None = None
 
     def __post_init__(self) -> None:
         """Check the options."""
-        check_ratio(self.ratio, self.reference)
+        super().__post_init__()
         if self.order not in ("deit", "mae"):
             raise ValueError(f"order={self.order!r}: expected 'deit' or 'mae'")
         if not math.isfinite(self.margin):
             raise ValueError(f"margin={self.margin!r}: expected a finite number")
 
     @property
-    def own_amounts(self) -> bool:
-        """Whether a ratio decides the amounts."""
-        return self.ratio is not None
-
-    @property
     def proportional(self) -> bool:
         """The authors' patches call attention without sizes."""
         return not self.reference
-
-    @property
-    def weighs_pool(self) -> bool:
-        """The authors' timm patch does not weigh average pools."""
-        return not self.reference
-
-    def amount(self, schedule: Schedule, layer: int, num_patches: int, num_prefix: int) -> int:
-        """Budget contract, or the ratio rule (on patch tokens) in reference mode."""
-        if self.ratio is None:
-            return schedule.amount(layer, num_patches)
-        return ratio_amount(self.ratio, num_patches, num_patches, num_prefix)
 
     def variant(self, layer: int, depth: int) -> Literal["bsm", "pure"]:
         """Which split this block uses."""

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from dataclasses import dataclass
 from typing import ClassVar
 
@@ -10,22 +9,20 @@ from torch import Tensor
 
 from catis.core.arrays import arrays_for
 from catis.core.matching import alternate, best_edges, cosine_sides, side_ids, token_ids
-from catis.core.method import BlockShape, Method
+from catis.core.method import BlockShape
 from catis.core.plan import Blend, Plan
-from catis.core.schedule import Schedule, budget
 from catis.core.view import BlockView
+from catis.methods.ratio import RatioMethod
 
-__all__ = ["ToMe", "plan_bipartite", "ratio_amount"]
+__all__ = ["ToMe", "plan_bipartite"]
 
 
 @dataclass(frozen=True)
-class ToMe(Method):
+class ToMe(RatioMethod):
     """Token Merging.
 
-    Attributes:
-        reference: Behave as the authors' code does also where we do better: average pools are not weighted by size.
-        ratio: With `reference`, the amount rule of the ToMe copy in PiToMe's repository: keep this share of all
-            tokens, CLS included, in every block, with no proportional attention and no 50 % cap.
+    In reference mode average pools are not weighted by size; with a ratio it is the ToMe copy in PiToMe's repository,
+    which counts the CLS token and has no proportional attention.
 
     Example:
         >>> import catis, timm
@@ -33,33 +30,11 @@ class ToMe(Method):
     """
 
     name: ClassVar[str] = "tome"
-    reference: bool = False
-    ratio: float | None = None
-
-    def __post_init__(self) -> None:
-        """Check the options."""
-        check_ratio(self.ratio, self.reference)
-
-    @property
-    def own_amounts(self) -> bool:
-        """Whether a ratio decides the amounts."""
-        return self.ratio is not None
 
     @property
     def proportional(self) -> bool:
         """The copy in PiToMe's repository calls attention without sizes."""
         return self.ratio is None
-
-    @property
-    def weighs_pool(self) -> bool:
-        """The authors' timm patch does not weigh average pools."""
-        return not self.reference
-
-    def amount(self, schedule: Schedule, layer: int, num_patches: int, num_prefix: int) -> int:
-        """Budget contract, or the ratio rule in reference mode."""
-        if self.ratio is None:
-            return schedule.amount(layer, num_patches)
-        return ratio_amount(self.ratio, num_patches + num_prefix, num_patches, num_prefix)
 
     def macs(self, shape: BlockShape) -> int:
         """Matching of two halves."""
@@ -100,20 +75,3 @@ def spread_side(values: Tensor, side: slice, num_patches: int) -> Tensor:
     spread = values.new_full((values.shape[0], num_patches), float("nan"))
     spread[:, side] = values
     return spread
-
-
-def ratio_amount(ratio: float, counted: int, num_patches: int, num_prefix: int) -> int:
-    """floor(T - T * ratio), the amount rule of PiToMe's repository; refuses what would merge the CLS token away."""
-    r = math.floor(counted - counted * ratio)
-    if r > budget(r, num_patches):
-        raise ValueError(
-            f"ratio={ratio} removes {r} of {num_patches} patch tokens (+{num_prefix} prefix) in one block; at most "
-            "half can merge (the authors' code would merge the CLS token away here): use a larger ratio"
-        )
-    return r
-
-
-def check_ratio(ratio: float | None, reference: bool) -> None:
-    """A ratio belongs to a reference mode, and lies in (0, 1]."""
-    if ratio is not None and not (reference and 0.0 < ratio <= 1.0):
-        raise ValueError(f"ratio={ratio!r} with reference={reference}: expected a share in (0, 1] and reference=True")
