@@ -3,6 +3,7 @@
     python benchmarks/diagnostics.py cost      --out results                       # cost against plain forward passes
     python benchmarks/diagnostics.py layers    deit_tiny_patch16_224 --out results # rho_s, rho_off per layer, fits
     python benchmarks/diagnostics.py critical  deit_tiny_patch16_224 --out results # r_crit by bisection, Pareto curves
+    python benchmarks/diagnostics.py depth     --out results                       # r_crit against 1/L over the zoo
     python benchmarks/diagnostics.py energy    deit_tiny_patch16_224 --out results # perturbation energy
 
 Real models and images come from the folder --assets (weights, load.py, images/imagenet1000); partial results are
@@ -29,14 +30,15 @@ import torch
 from torch import Tensor, nn
 
 import catis
+import catis.zoo
 from catis.conclude import conclude
 from catis.core.block import BlockRecord
-from catis.critical import batch_images, predict_classes
+from catis.critical import batch_images, measure_critical_r, predict_classes
 from catis.data.batches import batches
 from catis.data.corruptions import corrupt
 from catis.data.images import ImageFolder
 from catis.data.preprocessing import Preprocessing
-from catis.diagnostics import bands, check_convexity, energy_scaling, find_critical_r, measure_assumptions
+from catis.diagnostics import bands, check_convexity, energy_scaling, find_critical_r, fit_depth, measure_assumptions
 from catis.diagnostics.report import Diagnosis
 from catis.diagnostics.report import rows as rows_of
 from catis.methods.catis import Catis
@@ -54,12 +56,14 @@ def main() -> None:
     torch.set_num_threads(arguments.threads)
     arguments.out.mkdir(parents=True, exist_ok=True)
     with torch.inference_mode():
-        {"cost": cost, "layers": layers, "critical": critical, "energy": energy}[arguments.what](arguments)
+        {"cost": cost, "layers": layers, "critical": critical, "depth": depth, "energy": energy}[arguments.what](
+            arguments
+        )
 
 
 def parse() -> argparse.Namespace:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("what", choices=("cost", "layers", "critical", "energy"))
+    parser.add_argument("what", choices=("cost", "layers", "critical", "depth", "energy"))
     parser.add_argument("model", nargs="?", default="vit_tiny_patch16_224")
     parser.add_argument("--assets", type=Path, default=Path("../shared/assets"))
     parser.add_argument("--out", type=Path, default=Path("results"))
@@ -222,6 +226,28 @@ def critical(arguments: argparse.Namespace) -> None:
         rows.append(row)
         write(path, rows, model=arguments.model, n=len(truth), vanilla_accuracy=float((vanilla == truth).mean()))
         print(method, agreement.r, accuracy.r, flush=True)
+
+
+def depth(arguments: argparse.Namespace) -> None:
+    """r_crit of the zoo's models of every depth, by agreement and by accuracy, and its law in 1/L."""
+    images = catis.zoo.dataset("clean", split="test", n=arguments.limit or 1000)
+    data = [images[i] for i in range(len(images))]
+    prepared = Preprocessing(data[0][0].shape[:2], 1.0, catis.zoo.MEAN, catis.zoo.STD)
+    models = {name: catis.zoo.load(name) for name in catis.zoo.list_models() if not name.endswith("-gap")}
+    rows: list[dict[str, Any]] = []
+    for method in arguments.methods:
+        for labels in (None, [label for _, label in data]):
+            known = {}
+            for name, model in models.items():
+                known[name] = measure_critical_r(
+                    model, data, method, labels=labels, preprocessing=prepared, batch_size=50
+                )
+            found = {len(models[name].blocks): one.r for name, one in known.items() if one.r is not None}
+            fit = fit_depth(list(found), [float(r) for r in found.values()])
+            rows.append({"method": method, "by": "agreement" if labels is None else "accuracy", **fit.__dict__})
+            rows[-1] |= {f"r_crit {name}": one.r for name, one in known.items()}
+            write(arguments.out / "diagnostics-zoo-depth.csv", rows, images=len(data), view="clean")
+            print(rows[-1], flush=True)
 
 
 def energy(arguments: argparse.Namespace) -> None:
