@@ -22,7 +22,7 @@ from torch import Tensor
 
 from catis import zoo
 from catis.data.corruptions import CORRUPTIONS
-from catis.zoo.models import build
+from catis.zoo.models import DEPTHS, build
 
 REPO = Path(__file__).parents[1]
 WEIGHTS = REPO / "src/catis/zoo/weights"
@@ -31,8 +31,8 @@ RECIPES = {
     "2400, 2000 and 1851 on the way, see the log",
     "tiny-12": "grown from tiny-6: peak lr 1e-3, warm-up 40; --steps was cut from 600 to 400 and 355 on the way",
     "tiny-12-gap": "grown from tiny-6 without its CLS token: peak lr 1e-3, warm-up 40; --steps cut from 350 to 310",
-    "tiny-18": "grown from tiny-12: peak lr 6e-4, warm-up 20",
-    "tiny-24": "grown from tiny-12: peak lr 6e-4, warm-up 20",
+    "tiny-18": "grown from tiny-12: peak lr 6e-4, warm-up 20; --steps was cut from 220 to 125 on the way",
+    "tiny-24": "grown from tiny-12: peak lr 6e-4, warm-up 20; --steps was cut from 180 to 105 on the way",
 }
 
 
@@ -102,6 +102,21 @@ def write_card(name: str, card: dict[str, Any]) -> None:
     partial.replace(path)
 
 
+def write_table() -> None:
+    """Put the cards' numbers into docs/zoo.md, between its two table marks."""
+    views = ("clean", "hard", "renditions", "sketch", "corrupted-3", "corrupted-5")
+    heads = ["model", *views, "steps", "seconds", "how"]
+    lines = ["| " + " | ".join(heads) + " |", "|" + "---|" * len(heads)]
+    for name, card in sorted(zoo.cards().items(), key=lambda item: list(DEPTHS).index(item[0])):
+        scores = [f"{card['views'][v]['accuracy']:.1%} ({card['views'][v]['n']})" for v in views]
+        cells = [name, *scores, str(card["steps"]), str(card["seconds"]), card["recipe"]]
+        lines.append("| " + " | ".join(cells) + " |")
+    page = REPO / "docs/zoo.md"
+    before, rest = page.read_text().split("<!-- table -->")
+    after = rest.split("<!-- /table -->")[1]
+    page.write_text(before + "<!-- table -->\n" + "\n".join(lines) + "\n<!-- /table -->" + after)
+
+
 def card_of(name: str, source: Path) -> dict[str, Any]:
     """Everything but the accuracies; writes the weights."""
     digest, meta = write_weights(source, name)
@@ -127,6 +142,7 @@ def main() -> None:
         write_card(name, card)
         shutil.copy(args.dir / f"log-{name}.csv", REPO / "training" / f"log-{name}.csv")
         print(name, json.dumps(card["views"]), flush=True)
+    write_table()
 
 
 if __name__ == "__main__":

@@ -86,3 +86,13 @@ def test_missing_file_is_named(broken: Path) -> None:
     (broken / "cards.json").unlink()
     with pytest.raises(zoo.WeightsError, match=r"cannot read .*cards.json: No such file"):
         zoo.list_models()
+
+
+def test_the_page_prints_the_cards() -> None:
+    page = Path(__file__).parents[2] / "docs" / "zoo.md"
+    if not page.exists():
+        pytest.skip("no docs in this checkout")
+    text = page.read_text()
+    for name, card in zoo.cards().items():
+        row = next(line for line in text.splitlines() if line.startswith(f"| {name} |"))
+        assert all(f"{view['accuracy']:.1%} ({view['n']})" in row for view in card["views"].values())
