@@ -82,6 +82,10 @@ def create_method(name: str, **options: Any) -> Method:
     unknown = sorted(set(options) - set(known))
     if unknown:
         raise ValueError(f"{name} has no option {', '.join(map(repr, unknown))}; its options are {', '.join(known)}")
+    switches = {field.name for field in fields(kind) if isinstance(field.default, bool)}
+    for option in sorted(switches & set(options)):
+        if not isinstance(options[option], bool):
+            raise ValueError(f"{name}: {option}={options[option]!r}: expected True or False")
     return kind(**options)
 
 

@@ -111,6 +111,7 @@ BAD = [
     ({"method": "tofu", "r": 3, "late": "xyz"}, "late='xyz'"),
     ({"method": "tome", "r": 3, "schedule": "up"}, "schedule='up'"),
     ({"method": "tome", "r": [3, 3]}, "2 entries for 4 blocks"),
+    ({"method": "tome", "r": 3, "reference": "yes"}, "reference='yes': expected True or False"),
 ]
 
 
