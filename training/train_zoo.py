@@ -26,7 +26,7 @@ from torch import Tensor
 from torch.nn import functional
 
 from catis.zoo import normalise
-from catis.zoo.models import build
+from catis.zoo.models import build, load
 from catis.zoo.objects import CLASSES
 
 
@@ -34,7 +34,7 @@ def parse() -> argparse.Namespace:
     """Command line."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("model")
-    parser.add_argument("--grow", help="start from this finished model of ours")
+    parser.add_argument("--grow", help="start from this finished model of ours, or from the shipped one")
     parser.add_argument("--steps", type=int, default=2000)
     parser.add_argument("--batch", type=int, default=64)
     parser.add_argument("--lr", type=float, default=1.5e-3)
@@ -53,7 +53,8 @@ def start(args: argparse.Namespace) -> VisionTransformer:
     torch.manual_seed(args.seed)
     model = build(args.model)
     if args.grow:
-        grow_(model, load_file(args.dir / f"{args.grow}.final.safetensors"))
+        ours = args.dir / f"{args.grow}.final.safetensors"
+        grow_(model, load_file(ours) if ours.exists() else load(args.grow).state_dict())
     else:
         fresh_(model)
     return model.train()
