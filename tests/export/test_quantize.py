@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-import catis
 import pytest
 import torch
 
+import catis
 from tests.export.test_export import tiny
 from tests.hosts.hf_models import SMALL
 
