@@ -47,7 +47,7 @@ def parse() -> argparse.Namespace:
     return parser.parse_args()
 
 
-def test_sets(n: int) -> dict[str, list[zoo.ZooDataset]]:
+def held_out_sets(n: int) -> dict[str, list[zoo.ZooDataset]]:
     """What every view is measured on."""
     sets = {"clean": [zoo.dataset("clean", n=n)]}
     sets |= {view: [zoo.dataset(view, n=n // 2)] for view in ("hard", "renditions", "sketch")}
@@ -72,7 +72,7 @@ def drawn(parts: list[zoo.ZooDataset], cache: Path) -> tuple[Images, Tensor]:
 def measure(model: VisionTransformer, n: int, others: int, folder: Path) -> dict[str, dict[str, float]]:
     """Accuracy per view, each with its n."""
     out = {}
-    for view, parts in test_sets(n).items():
+    for view, parts in held_out_sets(n).items():
         images, labels = drawn(parts, folder / f"test-{view}-{n}.npy")
         if view in ("hard", "renditions", "sketch"):
             images, labels = images[:others], labels[:others]
