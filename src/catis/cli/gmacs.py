@@ -30,5 +30,5 @@ def gmacs_command(
     say(f"{model}, {found.patches} patches + {found.prefix} prefix tokens, {method} r={r}")
     say(f"vanilla   {found.vanilla:10.2f} GMACs")
     say(f"reduced   {found.reduced:10.2f} GMACs, {found.reduced / found.vanilla:.1%} of vanilla")
-    say(f"matching  {found.overhead:10.2f} GMACs on top, for choosing and merging")
+    say(f"matching  {found.overhead:10.2f} GMACs on top, for choosing tokens")
     say(f"patch tokens after each block: {' '.join(map(str, found.tokens))}")

@@ -58,7 +58,6 @@ class Method:
     """
 
     name: ClassVar[str] = ""
-    uses_attention_map: ClassVar[bool] = False
 
     @property
     def own_amounts(self) -> bool:

@@ -46,7 +46,6 @@ class MCTF(Method):
     """
 
     name: ClassVar[str] = "mctf"
-    uses_attention_map: ClassVar[bool] = True
     tau_sim: float = 1.0
     tau_info: float = 20.0
     tau_size: float = 40.0
