@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-__all__ = ["CatisError", "MissingExtraError", "UnsupportedModelError"]
+from importlib.util import find_spec
+
+__all__ = ["CatisError", "MissingExtraError", "UnsupportedModelError", "require"]
 
 
 class CatisError(Exception):
@@ -26,3 +28,9 @@ class MissingExtraError(CatisError, ImportError):
 
     def __init__(self, what: str, extra: str) -> None:
         super().__init__(f"{what} needs the {extra!r} extra. Install it with:  pip install 'catis[{extra}]'")
+
+
+def require(what: str, extra: str, *packages: str) -> None:
+    """Raise MissingExtraError, with the pip command, unless all packages of an extra can be imported."""
+    if any(find_spec(package) is None for package in packages):
+        raise MissingExtraError(what, extra)

@@ -14,9 +14,9 @@ from typer.testing import CliRunner
 
 import catis
 from catis.cli import app
-from catis.errors import MissingExtraError
+from catis.errors import MissingExtraError, require
 from catis.export import ExportMismatchError, check, export_onnx, export_program, onnx_file, save_program
-from catis.export.onnx_file import INPUT, ort_runner, require
+from catis.export.onnx_file import INPUT, ort_runner
 from tests.export.operators import misfits
 from tests.hosts.hf_models import build
 

@@ -13,8 +13,8 @@ from torch import nn
 from catis.api import apply
 from catis.cli.arguments import parse_amount
 from catis.cli.diagnose import load_model
+from catis.errors import require
 from catis.export import ExportReport, export_onnx, save_program
-from catis.export.onnx_file import require
 from catis.export.program import example_shape
 from catis.recipe import save_recipe
 

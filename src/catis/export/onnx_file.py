@@ -5,14 +5,13 @@ from __future__ import annotations
 import importlib
 import warnings
 from collections import Counter
-from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
 import torch
 from torch import Tensor, nn
 
-from catis.errors import MissingExtraError
+from catis.errors import require
 from catis.export.check import Runner, check, default_batches
 from catis.export.program import INPUT, export_program, one_output
 from catis.export.report import ExportReport
@@ -63,12 +62,6 @@ def export_onnx(
     finally:
         partial.unlink(missing_ok=True)
     return ExportReport(path, tuple(example.shape), dynamic_batch, wrapped.output, found, counted)
-
-
-def require(what: str, extra: str, *packages: str) -> None:
-    """Raise MissingExtraError, with the pip command, unless all packages of an extra can be imported."""
-    if any(find_spec(package) is None for package in packages):
-        raise MissingExtraError(what, extra)
 
 
 def _write(program: torch.export.ExportedProgram, path: Path, output: str) -> None:

@@ -1,0 +1,75 @@
+"""Files that are whole or not there, whatever kills the process that writes them."""
+
+from __future__ import annotations
+
+import os
+import tempfile
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+__all__ = ["PARTIAL", "remove_leftovers", "replacing", "write_whole"]
+
+PARTIAL = ".partial"
+"""Ending of a file that is being written; one that stays behind belongs to a process that died."""
+
+
+@contextmanager
+def replacing(path: Path) -> Iterator[Path]:
+    """A temporary file beside `path` that takes its place, flushed to the disk, once the with-block has ended well.
+
+    Example:
+        >>> import pathlib, tempfile
+        >>> path = pathlib.Path(tempfile.mkdtemp()) / "file"
+        >>> with replacing(path) as partial:
+        ...     _ = partial.write_text("whole")
+        >>> path.read_text()
+        'whole'
+    """
+    handle, name = tempfile.mkstemp(prefix=f".{path.name[:80]}.", suffix=PARTIAL, dir=path.parent)
+    os.close(handle)
+    partial = Path(name)
+    try:
+        yield partial
+        _flush(partial)
+        os.chmod(partial, 0o666 & ~_umask())  # mkstemp's 0600 would shut out others who share the store
+        os.replace(partial, path)
+    except BaseException:
+        partial.unlink(missing_ok=True)
+        raise
+    _flush(path.parent)
+
+
+def write_whole(path: Path, content: bytes) -> None:
+    """Write a file so that readers see all of it or none."""
+    with replacing(path) as partial:
+        partial.write_bytes(content)
+
+
+def remove_leftovers(folder: Path, older_than: float = 86400.0) -> list[str]:
+    """Delete what dead processes left half-written, if it has not been touched for so many seconds."""
+    removed = []
+    for path in folder.glob(f".*{PARTIAL}"):
+        try:
+            if time.time() - path.stat().st_mtime > older_than:
+                path.unlink()
+                removed.append(path.name)
+        except FileNotFoundError:  # another process cleans up too, or has just finished it
+            continue
+    return removed
+
+
+def _flush(path: Path) -> None:
+    """Ask the system to put a file, or the names in a folder, on the disk."""
+    handle = os.open(path, os.O_RDONLY)
+    try:
+        os.fsync(handle)
+    finally:
+        os.close(handle)
+
+
+def _umask() -> int:
+    current = os.umask(0o077)
+    os.umask(current)
+    return current

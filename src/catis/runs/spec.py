@@ -1,0 +1,150 @@
+"""What is to be run, as plain data: a model, a reduction, a data set, and how to compute."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+from typing import Any, Literal
+
+from torch import nn
+
+from catis.core.schedule import RLike
+from catis.data.preprocessing import Preprocessing
+
+__all__ = ["PRECISIONS", "DataSpec", "ModelSpec", "OnError", "Precision", "RunSpec"]
+
+Precision = Literal["float32", "bfloat16", "float16", "amp", "amp-bfloat16"]
+PRECISIONS: tuple[Precision, ...] = ("float32", "bfloat16", "float16", "amp", "amp-bfloat16")
+"""The model's dtype, or autocast: `amp` in float16, as timm's default is, `amp-bfloat16` in bfloat16."""
+OnError = Literal["skip", "raise"]
+
+
+@dataclass(frozen=True)
+class ModelSpec:
+    """A model by name, which weights it has, and how its images are prepared where its configuration is not right.
+
+    Attributes:
+        name: A timm name, a zoo name such as "tiny-12", or a directory that transformers' `save_pretrained` wrote.
+        checkpoint: A .safetensors file with its weights.
+        pretrained: Let timm fetch its own weights from the hub.
+        settings: Passed on to timm.create_model.
+        img_size: Side of the input; the model is built for it.
+        crop_pct: Share of the resized image that the crop keeps.
+        mean: Per channel, on a 0..1 scale.
+        std: Per channel, on a 0..1 scale.
+        interpolation: One of timm's names.
+
+    Example:
+        >>> model, preprocessing = ModelSpec("tiny-6", crop_pct=0.9).load()
+        >>> preprocessing.size, preprocessing.crop_pct
+        ((96, 96), 0.9)
+    """
+
+    name: str
+    checkpoint: str | None = None
+    pretrained: bool = False
+    settings: Mapping[str, Any] = field(default_factory=dict)
+    img_size: int | None = None
+    crop_pct: float | None = None
+    mean: tuple[float, float, float] | None = None
+    std: tuple[float, float, float] | None = None
+    interpolation: str | None = None
+
+    def load(self) -> tuple[nn.Module, Preprocessing]:
+        """The model in eval mode, and how it wants its images."""
+        from catis.models import load_model
+
+        sized = {} if self.img_size is None else {"img_size": self.img_size}
+        model = load_model(self.name, self.checkpoint, self.pretrained, **{**self.settings, **sized})
+        wanted = {name: getattr(self, name) for name in ("crop_pct", "mean", "std", "interpolation")}
+        given = {name: value for name, value in wanted.items() if value is not None}
+        return model, replace(Preprocessing.for_model(model), **given)
+
+
+@dataclass(frozen=True)
+class DataSpec:
+    """A labelled data set, as it is or corrupted.
+
+    Attributes:
+        name: imagenet, imagenet-a, imagenet-r, imagenet-sketch, imagenet-c, a view of the embedded set (zoo-clean,
+            zoo-hard, zoo-renditions, zoo-sketch, zoo-corrupted), or any other name for a folder of class folders.
+        root: Its folder; None for the embedded set.
+        limit: Use this many images, spread evenly.
+        corruption: One of the 15 of ImageNet-C: a folder of it under imagenet-c, made on the fly for any other name.
+        severity: Of the corruption, 1 to 5.
+        seed: Of the corruption's random numbers, together with each image's name.
+        class_map: A text file with the class folders' names in the order of the classes, one per line.
+
+    Example:
+        >>> DataSpec("imagenet", "/data/val", corruption="fog", severity=3).title
+        'imagenet@fog:3'
+    """
+
+    name: str
+    root: str | None = None
+    limit: int | None = None
+    corruption: str | None = None
+    severity: int | None = None
+    seed: int = 0
+    class_map: str | None = None
+
+    def __post_init__(self) -> None:
+        if (self.corruption is None) != (self.severity is None):
+            raise ValueError(f"corruption={self.corruption!r}, severity={self.severity!r}: give both or neither")
+
+    @property
+    def title(self) -> str:
+        """The name, with the corruption if there is one."""
+        return self.name if self.corruption is None else f"{self.name}@{self.corruption}:{self.severity}"
+
+
+@dataclass(frozen=True)
+class RunSpec:
+    """One evaluation of one model under one reduction on one data set.
+
+    Attributes:
+        model: The model.
+        data: The data set.
+        method: Name of a method; None for the plain model.
+        r: Tokens per block, in any spelling of `catis.apply`.
+        options: Options of the method.
+        prop_attn: Whether attention counts sizes.
+        batch_size: Images per batch.
+        precision: The model's dtype, or autocast; see PRECISIONS.
+        device: Where it runs.
+        compile: Whether the model goes through torch.compile.
+        seed: Of torch's random numbers; decides the weights of a model that has none of its own.
+        on_error: What happens to an image that cannot be read: left out and listed, or an error.
+
+    Example:
+        >>> RunSpec(ModelSpec("tiny-6"), DataSpec("zoo-clean", limit=24), "tome", r=8).method
+        'tome'
+    """
+
+    model: ModelSpec
+    data: DataSpec
+    method: str | None = None
+    r: RLike | None = None
+    options: Mapping[str, Any] = field(default_factory=dict)
+    prop_attn: bool = True
+    batch_size: int = 64
+    precision: Precision = "float32"
+    device: str = "cpu"
+    compile: bool = False
+    seed: int = 0
+    on_error: OnError = "skip"
+
+    def __post_init__(self) -> None:
+        if self.precision not in PRECISIONS:
+            raise ValueError(f"precision={self.precision!r}: expected one of {', '.join(PRECISIONS)}")
+        if self.on_error not in ("skip", "raise"):
+            raise ValueError(f"on_error={self.on_error!r}: expected skip or raise")
+        if self.batch_size < 1:
+            raise ValueError(f"batch_size={self.batch_size}: expected at least 1")
+        if self.method is None and (self.r not in (None, 0) or self.options):
+            raise ValueError(f"r={self.r!r}, options={dict(self.options)}: say for which method")
+
+    @property
+    def vanilla(self) -> RunSpec:
+        """The same run of the plain model."""
+        return replace(self, method=None, r=None, options={}, prop_attn=True)
