@@ -7,7 +7,7 @@ from typing import Any
 from torch import nn
 
 from catis.hosts.hf_families import Family
-from catis.hosts.host import BlockCost, ModelCost
+from catis.hosts.host import BlockCost, ModelCost, linear_shapes
 
 __all__ = ["cost"]
 
@@ -54,8 +54,9 @@ def _block(family: Family, layer: Any, width: int) -> BlockCost:
     head_dim = getattr(attention, "head_dim", None) or attention.attention_head_size
     heads = getattr(attention, "num_heads", None) or attention.num_attention_heads
     whole = layer.attention if hasattr(layer, "attention") else attention  # VideoMAE keeps its output layer outside
-    inside = _linear_weights(whole)
-    return BlockCost(width, heads, head_dim, inside, _linear_weights(layer) - inside)
+    inside = set(whole.modules())
+    outside = (module for module in layer.modules() if module not in inside)
+    return BlockCost(width, heads, head_dim, linear_shapes(whole.modules()), linear_shapes(outside))
 
 
 def _head_weights(model: Any, head: Any, width: int) -> int:
@@ -67,4 +68,4 @@ def _head_weights(model: Any, head: Any, width: int) -> int:
 
 
 def _linear_weights(module: nn.Module) -> int:
-    return sum(part.weight.numel() for part in module.modules() if isinstance(part, nn.Linear))
+    return sum(inputs * outputs for inputs, outputs in linear_shapes(module.modules()))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Any, Protocol
 
@@ -10,7 +11,7 @@ from torch import Tensor, nn
 from catis.core.block import Recorder
 from catis.core.method import Reduction
 
-__all__ = ["BlockCost", "Host", "ModelCost", "ModelFacts"]
+__all__ = ["BlockCost", "Host", "ModelCost", "ModelFacts", "linear_shapes"]
 
 
 @dataclass(frozen=True)
@@ -36,15 +37,26 @@ class BlockCost:
         width: Width C of the residual stream.
         num_heads: Attention heads.
         head_dim: Width d of a head.
-        attention_weights: Weights of the linear layers that run on the tokens that enter (q, k, v, gate, output).
-        mlp_weights: Weights of the linear layers that run on the tokens that leave the reduction.
+        attention_layers: (inputs, outputs) of the linear layers that run on the tokens that enter (q, k, v, gate,
+            output).
+        mlp_layers: Those of the layers that run on the tokens that leave the reduction.
     """
 
     width: int
     num_heads: int
     head_dim: int
-    attention_weights: int
-    mlp_weights: int
+    attention_layers: tuple[tuple[int, int], ...]
+    mlp_layers: tuple[tuple[int, int], ...]
+
+    @property
+    def attention_weights(self) -> int:
+        """Weights that run on every token that enters."""
+        return sum(inputs * outputs for inputs, outputs in self.attention_layers)
+
+    @property
+    def mlp_weights(self) -> int:
+        """Weights that run on every token that leaves."""
+        return sum(inputs * outputs for inputs, outputs in self.mlp_layers)
 
 
 @dataclass(frozen=True)
@@ -68,6 +80,11 @@ class ModelCost:
     pool_weights: int = 0
     pool_width: int = 0
     pool_prefix: bool = False
+
+
+def linear_shapes(modules: Iterable[nn.Module]) -> tuple[tuple[int, int], ...]:
+    """(inputs, outputs) of the linear layers among some modules, in order."""
+    return tuple((one.in_features, one.out_features) for one in modules if isinstance(one, nn.Linear))
 
 
 class Host(Protocol):

@@ -8,7 +8,7 @@ from timm.models.eva import Eva
 from torch import nn
 
 from catis.errors import UnsupportedModelError
-from catis.hosts.host import BlockCost, ModelCost
+from catis.hosts.host import BlockCost, ModelCost, linear_shapes
 
 __all__ = ["cost", "weights_of"]
 
@@ -38,4 +38,5 @@ def cost(model: Any, input_size: tuple[int, ...] | None) -> ModelCost:
 
 
 def _block(block: Any, width: int) -> BlockCost:
-    return BlockCost(width, block.attn.num_heads, block.attn.head_dim, weights_of(block.attn), weights_of(block.mlp))
+    attention, mlp = linear_shapes(block.attn.modules()), linear_shapes(block.mlp.modules())
+    return BlockCost(width, block.attn.num_heads, block.attn.head_dim, attention, mlp)
