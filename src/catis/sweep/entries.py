@@ -1,0 +1,83 @@
+"""What a plan is made of, as plain data."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from catis.core.schedule import RLike
+from catis.runs.spec import DataSpec, ModelSpec, OnError, Precision
+
+__all__ = ["Exclude", "MethodEntry", "ModelEntry", "Plan", "RunDefaults"]
+
+
+@dataclass(frozen=True)
+class ModelEntry:
+    """A model of the plan: its label, where it comes from, and amounts or a number of images of its own."""
+
+    label: str
+    spec: ModelSpec
+    amounts: tuple[RLike, ...] | None = None
+    limit: int | None = None
+
+
+@dataclass(frozen=True)
+class MethodEntry:
+    """A method with one choice of its options, and amounts of its own."""
+
+    label: str
+    name: str
+    options: Mapping[str, Any] = field(default_factory=dict)
+    prop_attn: bool = True
+    amounts: tuple[RLike, ...] | None = None
+    own_amounts: bool = False
+
+
+@dataclass(frozen=True)
+class Exclude:
+    """Patterns of runs to leave out; what is not named matches everything."""
+
+    model: str = "*"
+    method: str = "*"
+    data: str = "*"
+    r: RLike | None = None
+
+
+@dataclass(frozen=True)
+class RunDefaults:
+    """What is the same for all runs of a plan; `threads` None means as many as torch takes by itself."""
+
+    batch_size: int = 64
+    precision: Precision = "float32"
+    device: str = "cpu"
+    compile: bool = False
+    seed: int = 0
+    on_error: OnError = "skip"
+    threads: int | None = None
+
+
+@dataclass(frozen=True)
+class Plan:
+    """A plan file, read and checked, with nothing built and no image opened yet.
+
+    Attributes:
+        file: Where it is written.
+        store: Where its records go.
+        models: In the order of the file.
+        methods: In the order of the file, options spread out. Vanilla is always run and is not among them.
+        amounts: The r of models and methods that have none of their own.
+        data: In the order of the file, corruptions spread out.
+        excludes: What is left out.
+        defaults: What is the same for all runs.
+    """
+
+    file: Path
+    store: Path
+    models: tuple[ModelEntry, ...]
+    methods: tuple[MethodEntry, ...]
+    amounts: tuple[RLike, ...]
+    data: tuple[DataSpec, ...]
+    excludes: tuple[Exclude, ...] = ()
+    defaults: RunDefaults = RunDefaults()

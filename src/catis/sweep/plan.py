@@ -1,0 +1,181 @@
+"""Reads a plan file: models, methods, amounts, data, defaults and what to leave out, each checked as it is read."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from itertools import product
+from pathlib import Path
+from typing import Any
+
+from catis.core.schedule import RLike, Schedule
+from catis.data.corruptions import CORRUPTIONS
+from catis.registry import create_method
+from catis.runs.spec import PRECISIONS, DataSpec, ModelSpec
+from catis.sweep.entries import Exclude, MethodEntry, ModelEntry, Plan, RunDefaults
+from catis.sweep.table import Table, read_table
+
+__all__ = ["VANILLA", "read_plan"]
+
+VANILLA = "vanilla"
+"""Label of the runs that remove nothing; a method may not be called that."""
+
+
+def read_plan(file: str | Path) -> Plan:
+    """Read a plan file and check all that can be checked without building a model or opening an image.
+
+    Raises:
+        PlanError: Anything wrong with it; the message names the file, the key and what is allowed.
+
+    Example:
+        >>> import os, tempfile
+        >>> file = Path(tempfile.mkdtemp()) / "plan.toml"
+        >>> lines = "r = [4, 8]", 'methods = ["tome"]', 'data = ["zoo-clean"]', 'models.small.name = "tiny-6"'
+        >>> _ = file.write_text(os.linesep.join(lines))
+        >>> read_plan(file).amounts
+        (4, 8)
+    """
+    root = read_table(Path(file))
+    plan = Plan(
+        file=root.file,
+        store=root.place("store") or root.file.parent / "runs",
+        models=_models(root),
+        methods=tuple(entry for table in root.entries("methods") for entry in _methods(table)),
+        amounts=_amounts(root) or (),
+        data=tuple(spec for table in root.entries("data") for spec in _data(table)),
+        excludes=tuple(_exclude(table) for table in root.entries("exclude")),
+        defaults=_defaults(root.table("run")),
+    )
+    root.close()
+    if not plan.data:
+        raise root.error("data", 'is missing; expected at least one, as in data = ["zoo-clean"] or [[data]]')
+    _refuse_twice(root, "methods", [(method.label, method.amounts) for method in plan.methods])
+    _refuse_twice(root, "data", [(spec.title, spec) for spec in plan.data])
+    return plan
+
+
+def _models(root: Table) -> tuple[ModelEntry, ...]:
+    named = root.table("models")
+    if not named.keys():
+        raise root.error("models", 'is missing; expected at least one, as in [models.vit-s] with name = "..."')
+    return tuple(_model(label, named.table(label)) for label in named.keys())  # noqa: SIM118
+
+
+def _model(label: str, table: Table) -> ModelEntry:
+    checkpoint = table.place("checkpoint")
+    spec = ModelSpec(
+        name=table.take("name", str, label),
+        checkpoint=None if checkpoint is None else str(checkpoint),
+        pretrained=table.take("pretrained", bool, False),
+        settings=table.take("settings", dict, {}),
+        img_size=table.whole("img_size", None, low=1),
+        crop_pct=table.take("crop_pct", float, None),
+        mean=_channels(table, "mean"),
+        std=_channels(table, "std"),
+        interpolation=table.take("interpolation", str, None),
+    )
+    entry = ModelEntry(label, spec, _amounts(table), table.whole("limit", None, low=1))
+    table.close()
+    if spec.checkpoint and spec.pretrained:
+        raise table.error("pretrained", "is true beside a checkpoint: the weights can come from one place only")
+    if spec.crop_pct is not None and not 0 < spec.crop_pct <= 1:
+        raise table.error("crop_pct", f"{spec.crop_pct}: expected a number above 0, at most 1")
+    return entry
+
+
+def _channels(table: Table, key: str) -> tuple[float, float, float] | None:
+    values = table.spread(key, float)
+    if values and len(values) != 3:
+        raise table.error(key, f"{values}: expected three numbers, for red, green and blue")
+    return (values[0], values[1], values[2]) if values else None
+
+
+def _methods(table: Table) -> list[MethodEntry]:
+    name = table.take("name", str)
+    fixed, grid = table.take("options", dict, {}), table.table("grid")
+    amounts, prop_attn = _amounts(table), table.take("prop_attn", bool, True)
+    table.close()
+    if name == VANILLA:
+        return []  # always run, so naming it changes nothing
+    choices = [[(key, one) for one in grid.take(key, list)] for key in grid.keys()]  # noqa: SIM118
+    return [_method(table, name, fixed | dict(choice), prop_attn, amounts) for choice in product(*choices)]
+
+
+def _method(
+    table: Table, name: str, options: dict[str, Any], prop_attn: bool, amounts: tuple[RLike, ...] | None
+) -> MethodEntry:
+    own_amounts = _checked(table, "", create_method, name, **options).own_amounts
+    words = [name, *(f"{key}={value}" for key, value in options.items()), *([] if prop_attn else ["prop_attn=False"])]
+    return MethodEntry(" ".join(words), name, options, prop_attn, amounts, own_amounts)
+
+
+def _data(table: Table) -> list[DataSpec]:
+    name, root, class_map = table.take("name", str), table.place("root"), table.place("class_map")
+    limit, seed = table.whole("limit", None, low=1), table.whole("seed", 0)
+    corruptions = table.spread("corruption", str, allowed=(*CORRUPTIONS, "all"))
+    severities = table.spread("severity", int, allowed=(1, 2, 3, 4, 5))
+    table.close()
+    if bool(corruptions) != bool(severities):
+        raise table.error("severity" if corruptions else "corruption", "is missing: the two are given together")
+    views = product(CORRUPTIONS if "all" in corruptions else corruptions, severities) if corruptions else [(None, None)]
+    places = {"root": root and str(root), "class_map": class_map and str(class_map)}
+    return [
+        _checked(table, "", DataSpec, name, limit=limit, corruption=corruption, severity=severity, seed=seed, **places)
+        for corruption, severity in views
+    ]
+
+
+def _exclude(table: Table) -> Exclude:
+    model, method, data = (table.take(key, str, "*") for key in ("model", "method", "data"))
+    entry = Exclude(model, method, data, _amount(table, "r", table.raw("r")))
+    table.close()
+    if not table.keys():
+        raise table.error("", "is empty and would leave out everything; expected model, method, data or r")
+    return entry
+
+
+def _defaults(table: Table) -> RunDefaults:
+    usual = RunDefaults()
+    defaults = RunDefaults(
+        batch_size=table.whole("batch_size", usual.batch_size, low=1),
+        precision=table.take("precision", str, usual.precision, PRECISIONS),
+        device=table.take("device", str, usual.device),
+        compile=table.take("compile", bool, usual.compile),
+        seed=table.whole("seed", usual.seed),
+        on_error=table.take("on_error", str, usual.on_error, ("skip", "raise")),
+        threads=table.whole("threads", usual.threads, low=1),
+    )
+    table.close()
+    return defaults
+
+
+def _amounts(table: Table) -> tuple[RLike, ...] | None:
+    """The r of a table: one amount, or a list of amounts, of which each may be a list with one entry per block."""
+    value = table.raw("r")
+    items = value if isinstance(value, list) else [value]
+    return None if value is None else tuple(_amount(table, f"r[{i}]", item) for i, item in enumerate(items))
+
+
+def _amount(table: Table, key: str, value: Any) -> Any:
+    """One amount in TOML's spelling: 13, 0.1, [16, 12, ...] or { r = 8, inflect = -1 }."""
+    if isinstance(value, dict):
+        inner = Table(value, table.file, f"{table.path}.{key}".lstrip("."))
+        value = (inner.take("r", int), inner.take("inflect", float))
+        inner.close()
+    if value is not None:
+        depth = len(value) if isinstance(value, list) else 12  # the model's own depth is checked when it is known
+        _checked(table, key, Schedule.parse, value, depth)
+    return value
+
+
+def _checked(table: Table, key: str, make: Callable[..., Any], *values: Any, **arguments: Any) -> Any:
+    """Call something that checks its arguments, and say where in the plan they are written if it refuses."""
+    try:
+        return make(*values, **arguments)
+    except ValueError as error:
+        raise table.error(key, str(error)) from error
+
+
+def _refuse_twice(root: Table, key: str, entries: Sequence[tuple[str, Any]]) -> None:
+    for place, entry in enumerate(entries):
+        if entry in entries[:place]:
+            raise root.error(key, f"{entry[0]} is there twice")
