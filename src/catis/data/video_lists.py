@@ -1,0 +1,143 @@
+"""Which clips of a folder are used, and of which class each is: the lists of UCF-101, or the folders themselves."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+
+from catis.data.images import NoImagesError
+
+__all__ = ["ClipList", "folder_clips", "ucf101_clips"]
+
+EXTENSIONS = frozenset(
+    {".avi", ".mp4", ".m4v", ".mov", ".mkv", ".webm", ".mpg", ".mpeg", ".ts", ".flv", ".wmv", ".ogv", ".gif"}
+)
+CLASSES = "classInd.txt"
+
+
+@dataclass(frozen=True)
+class ClipList:
+    """Clips by name, in order.
+
+    Attributes:
+        root: The folder that names are relative to.
+        names: Class folder and file, with a slash.
+        labels: Index of each one's class.
+        classes: Names of the classes.
+    """
+
+    root: Path
+    names: tuple[str, ...]
+    labels: tuple[int, ...]
+    classes: tuple[str, ...]
+
+
+def ucf101_clips(root: str | Path, split: int = 1, part: str = "test", lists: str | Path | None = None) -> ClipList:
+    """One of the official splits.
+
+    Class indices are those of classInd.txt less one; without that file, the sorted order of the class folders.
+
+    Args:
+        root: Folder of class folders, or one that holds such a folder named UCF-101.
+        split: 1, 2 or 3.
+        part: "test" or "train".
+        lists: Folder of the lists. By default they are looked for in the root, in the folders in it, and in a folder
+            ucfTrainTestlist beside it.
+
+    Raises:
+        NoImagesError: There is no such list, or not one clip of it in the folder.
+        ValueError: A list that is not in the form of UCF-101's.
+
+    Example:
+        >>> import tempfile
+        >>> ucf101_clips(tempfile.mkdtemp())
+        Traceback (most recent call last):
+        ...
+        catis.data.images.NoImagesError: no testlist01.txt in ...
+    """
+    base = _folder(root)
+    file = _find_list(base, f"{part}list{split:02d}.txt", lists)
+    clips = base / "UCF-101" if (base / "UCF-101").is_dir() else base
+    classes = _read_classes(file.with_name(CLASSES)) or _class_folders(clips)
+    names, labels = [], []
+    for number, line in enumerate(file.read_text().splitlines(), 1):
+        if line.strip():
+            name, label = _parse(line, classes, f"{file}, line {number}")
+            names.append(name)
+            labels.append(label)
+    if not any((clips / name).exists() for name in names):
+        raise NoImagesError(f"none of the {len(names)} clips of {file} is in {clips}: pass the folder of class folders")
+    return ClipList(clips, tuple(names), tuple(labels), tuple(classes))
+
+
+def folder_clips(root: str | Path) -> ClipList:
+    """All clips in the class folders of a folder; classes are numbered in sorted order.
+
+    Raises:
+        NoImagesError: There is none.
+
+    Example:
+        >>> import tempfile
+        >>> folder_clips(tempfile.mkdtemp())
+        Traceback (most recent call last):
+        ...
+        catis.data.images.NoImagesError: no clips in ...
+    """
+    base = _folder(root)
+    classes = _class_folders(base)
+    found = [(f"{label}/{path.name}", i) for i, label in enumerate(classes) for path in _clips(base / label)]
+    if not found:
+        raise NoImagesError(f"no clips in {base}: expected class folders with files ending in {_endings()}")
+    return ClipList(base, tuple(name for name, _ in found), tuple(label for _, label in found), tuple(classes))
+
+
+def _folder(root: str | Path) -> Path:
+    base = Path(root)
+    if not base.is_dir():
+        raise NoImagesError(f"no clips in {base}: it is {'a file' if base.exists() else 'not there'}; pass a folder")
+    return base
+
+
+def _find_list(base: Path, name: str, lists: str | Path | None) -> Path:
+    beside = base.resolve().parent / "ucfTrainTestlist"
+    places = [Path(lists)] if lists is not None else [base, *sorted(p for p in base.iterdir() if p.is_dir()), beside]
+    for place in places:
+        if (place / name).is_file():
+            return place / name
+    where = str(lists) if lists is not None else f"{base}, in a folder in it, or in {beside}"
+    raise NoImagesError(f"no {name} in {where}: unpack the official split lists of UCF-101 there")
+
+
+def _read_classes(file: Path) -> list[str]:
+    if not file.is_file():
+        return []
+    pairs = [line.split() for line in file.read_text().splitlines() if line.strip()]
+    if not pairs or any(len(pair) != 2 or pair[0] != str(place) for place, pair in enumerate(pairs, 1)):
+        raise ValueError(f"{file}: expected one class per line, numbered from 1, such as '1 ApplyEyeMakeup'")
+    return [name for _, name in pairs]
+
+
+def _class_folders(base: Path) -> list[str]:
+    return sorted(path.name for path in base.iterdir() if path.is_dir() and _clips(path))
+
+
+def _clips(folder: Path) -> list[Path]:
+    # A dangling link is a clip that cannot be read, not no clip.
+    return sorted(
+        path for path in folder.iterdir() if path.suffix.lower() in EXTENSIONS and (path.is_file() or path.is_symlink())
+    )
+
+
+def _parse(line: str, classes: list[str], where: str) -> tuple[str, int]:
+    """A line "Class/clip.avi", with the class's number after it in training lists."""
+    name, *number = line.split()
+    label = name.split("/")[0]
+    if label not in classes or "/" not in name or len(number) > 1:
+        raise ValueError(f"{where}: expected 'Class/clip.avi' with one of {len(classes)} classes, got {line!r}")
+    if number and number[0] != str(classes.index(label) + 1):
+        raise ValueError(f"{where}: {label} is class {classes.index(label) + 1} of {CLASSES}, got {line!r}")
+    return name, classes.index(label)
+
+
+def _endings() -> str:
+    return ", ".join(sorted(EXTENSIONS))
