@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import torch
 from numpy.typing import NDArray
-from torch import Tensor, nn
+from torch import nn
 
 from catis.api import applied
 from catis.core.block import BlockRecord
@@ -20,9 +19,9 @@ from catis.data.images import ImageArrays, ImageFolder, ImageSource
 from catis.data.preprocessing import Preprocessing
 from catis.diagnostics.critical import DROP, CriticalR, find_critical_r
 from catis.hosts import dispatch
-from catis.probe import classes
+from catis.inference import batch_images, classes, evaluating
 
-__all__ = ["batch_images", "evaluating", "image_source", "measure_critical_r", "predict_classes"]
+__all__ = ["image_source", "measure_critical_r", "predict_classes"]
 
 
 def measure_critical_r(
@@ -117,20 +116,3 @@ def image_source(data: str | Path | Sequence[Any], preprocessing: Preprocessing,
     if len(data) == 0:
         raise ValueError("no images were given: expected a folder or a sequence of uint8 (H, W, 3) arrays")
     return ImageArrays(data if limit is None else [data[i * len(data) // limit] for i in range(min(limit, len(data)))])
-
-
-def batch_images(pixels: Sequence[NDArray[np.uint8]], preprocessing: Preprocessing, model: nn.Module) -> Tensor:
-    """Prepared images on the model's device and in its dtype."""
-    weight = next(model.parameters())
-    return preprocessing.normalise(pixels, weight.device).to(weight.dtype)
-
-
-@contextmanager
-def evaluating(model: nn.Module) -> Iterator[None]:
-    """Eval mode for the length of a with-block."""
-    before = model.training
-    model.eval()
-    try:
-        yield
-    finally:
-        model.train(before)

@@ -23,9 +23,10 @@ from catis.diagnostics.prediction import FlipCurve
 from catis.diagnostics.replay import Decisions, Replay
 from catis.hosts import dispatch
 from catis.hosts.host import Host
+from catis.inference import classes
 from catis.methods.catis import Catis
 
-__all__ = ["ReducedProbe", "Reference", "VanillaProbe", "classes", "watch"]
+__all__ = ["ReducedProbe", "Reference", "VanillaProbe", "watch"]
 
 
 class Reference(NamedTuple):
@@ -185,11 +186,3 @@ def _watched(target: nn.Module, host: Host, record: Recorder) -> Iterator[None]:
         del vars(target)["forward"]
         if before is not None:
             vars(target)["forward"] = before
-
-
-def classes(model: nn.Module, output: Any) -> Tensor | None:
-    """(B,) predicted classes, or None if the model is no classifier."""
-    logits = getattr(output, "logits", output)
-    if logits is output and getattr(model, "num_classes", None) == 0:
-        return None
-    return logits.argmax(-1) if isinstance(logits, Tensor) and logits.ndim == 2 else None

@@ -29,6 +29,7 @@ class Preprocessing:
         mean: Per channel, on a 0..1 scale.
         std: Per channel, on a 0..1 scale.
         interpolation: "bicubic", "bilinear" or another of timm's names.
+        crop_mode: "center", or timm's "squash" (both sides to size / crop_pct) or "border".
     """
 
     size: tuple[int, int] = (224, 224)
@@ -36,6 +37,7 @@ class Preprocessing:
     mean: tuple[float, float, float] = (0.485, 0.456, 0.406)
     std: tuple[float, float, float] = (0.229, 0.224, 0.225)
     interpolation: str = "bicubic"
+    crop_mode: str = "center"
 
     @classmethod
     def for_model(cls, model: nn.Module) -> Preprocessing:
@@ -56,6 +58,7 @@ class Preprocessing:
             config["mean"],
             config["std"],
             config["interpolation"],
+            config["crop_mode"],
         )
 
     def pixels(self, image: Image.Image) -> Pixels:
@@ -63,7 +66,7 @@ class Preprocessing:
         chw: Pixels = np.asarray(self._transform()(image.convert("RGB")))
         return np.ascontiguousarray(chw.transpose(1, 2, 0))
 
-    def normalise(self, pixels: Sequence[Pixels], device: torch.device | str = "cpu") -> Tensor:
+    def normalise(self, pixels: Sequence[Pixels] | Pixels, device: torch.device | str = "cpu") -> Tensor:
         """(B, 3, H, W) float input of (H, W, 3) bytes."""
         stacked = torch.from_numpy(np.stack(pixels)).to(device).permute(0, 3, 1, 2).float() / 255
         mean, std = (stacked.new_tensor(values)[:, None, None] for values in (self.mean, self.std))
@@ -76,6 +79,7 @@ class Preprocessing:
             normalize=False,
             crop_pct=self.crop_pct,
             interpolation=self.interpolation,
+            crop_mode=self.crop_mode,
         )
 
 
