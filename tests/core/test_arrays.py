@@ -40,6 +40,7 @@ def test_both_libraries_give_the_same_plan_and_merge(name, options, scene):
 def _use(patch: pytest.MonkeyPatch, library: type) -> None:
     """Every module that chooses a library chooses this one."""
     import catis.core.execute
+    import catis.core.rows
     import catis.core.signals
     import catis.core.view
     import catis.methods.mctf
@@ -49,6 +50,7 @@ def _use(patch: pytest.MonkeyPatch, library: type) -> None:
 
     modules = (
         catis.core.execute,
+        catis.core.rows,
         catis.core.signals,
         catis.core.view,
         catis.methods.mctf,

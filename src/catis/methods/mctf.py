@@ -9,11 +9,11 @@ import torch
 from torch import Tensor
 
 from catis.core.arrays import arrays_for
-from catis.core.execute import take_rows
 from catis.core.matching import alternate, best_edges, cosine_sides, side_ids, token_ids
 from catis.core.method import BlockShape, Method, Reduction
 from catis.core.parts import BlockParts
 from catis.core.plan import Blend, Plan
+from catis.core.rows import take_rows
 from catis.core.schedule import Schedule
 from catis.core.state import TokenState
 from catis.core.view import BlockView, unit_length

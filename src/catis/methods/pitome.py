@@ -11,10 +11,10 @@ import torch.nn.functional as F
 from torch import Tensor
 
 from catis.core.arrays import arrays_for
-from catis.core.execute import take_rows
 from catis.core.matching import best_edges
 from catis.core.method import BlockShape
 from catis.core.plan import Plan
+from catis.core.rows import take_rows
 from catis.core.view import BlockView
 from catis.methods.ratio import RatioMethod
 

@@ -12,8 +12,8 @@ import torch
 from torch import Tensor
 
 from catis.core.arrays import arrays_for
-from catis.core.execute import take_rows
 from catis.core.plan import EVICTED, Plan
+from catis.core.rows import take_rows
 from catis.core.view import BlockView, unit_length
 
 __all__ = ["plan_evict", "plan_global", "plan_merge", "plan_triage"]
