@@ -20,6 +20,7 @@ __all__ = ["HEAVY", "app", "main"]
 
 USAGE_ERROR = 2
 HEAVY = {
+    "bench": "Time methods against vanilla, and say why when the saving does not become time.",
     "diagnose": "Say before deployment how far a model can be compressed, and of what it would collapse.",
     "export": "Export a reduced model; nothing is written unless it computes what PyTorch computes.",
 }

@@ -15,7 +15,7 @@ from catis.cli.arguments import parse_amount
 from catis.cli.diagnose import load_model
 from catis.errors import require
 from catis.export import ExportReport, export_onnx, save_program
-from catis.export.program import example_shape
+from catis.hosts.dispatch import example_shape
 from catis.recipe import save_recipe
 
 __all__ = ["export_command", "load_any"]

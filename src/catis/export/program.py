@@ -12,9 +12,9 @@ from torch.export import Dim, ExportedProgram
 from catis.errors import UnsupportedModelError
 from catis.export.check import check, default_batches
 from catis.export.report import ExportReport
-from catis.hosts import dispatch
+from catis.hosts.dispatch import example_shape
 
-__all__ = ["INPUT", "OneOutput", "example_shape", "export_program", "one_output", "save_program"]
+__all__ = ["INPUT", "OneOutput", "export_program", "one_output", "save_program"]
 
 INPUT = "pixel_values"
 # What a transformers output is read for, first found first.
@@ -53,18 +53,6 @@ def one_output(model: nn.Module, example: Tensor) -> OneOutput:
     raise UnsupportedModelError(
         f"{type(model).__name__} returned a {type(found).__name__}; expected a tensor or one of {', '.join(_OUTPUTS)}"
     )
-
-
-def example_shape(model: nn.Module, batch: int) -> tuple[int, ...]:
-    """Input shape that a timm or transformers model is made for, batch first."""
-    target, _ = dispatch.find(model)
-    config: Any = getattr(target, "config", None)
-    if config is None:
-        patches: Any = target.patch_embed
-        return (batch, patches.proj.in_channels, *patches.img_size)
-    size = config.image_size
-    frames = (config.num_frames,) if hasattr(config, "num_frames") else ()
-    return (batch, *frames, config.num_channels, *((size, size) if isinstance(size, int) else size))
 
 
 def export_program(

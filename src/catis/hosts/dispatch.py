@@ -11,7 +11,7 @@ from catis.errors import UnsupportedModelError
 from catis.hosts.host import Host
 from catis.hosts.timm_host import TimmHost
 
-__all__ = ["find", "hosts"]
+__all__ = ["example_shape", "find", "hosts"]
 
 
 def hosts() -> list[Host]:
@@ -44,3 +44,15 @@ def find(model: Any) -> tuple[nn.Module, Host]:
     raise UnsupportedModelError(
         f"{type(model).__name__} holds {len(found)} Vision Transformers ({names}): pass the one you mean"
     )
+
+
+def example_shape(model: nn.Module, batch: int) -> tuple[int, ...]:
+    """Input shape that a timm or transformers model is made for, batch first."""
+    target, _ = find(model)
+    config: Any = getattr(target, "config", None)
+    if config is None:
+        patches: Any = target.patch_embed
+        return (batch, patches.proj.in_channels, *patches.img_size)
+    size = config.image_size
+    frames = (config.num_frames,) if hasattr(config, "num_frames") else ()
+    return (batch, *frames, config.num_channels, *((size, size) if isinstance(size, int) else size))

@@ -1,0 +1,140 @@
+"""One case: a batch size, eager or compiled. All variants of a model are timed in turns, and then their parts."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+from catis.bench.light import Flow, LightLine, token_flow
+from catis.bench.memory import is_out_of_memory, peak_bytes
+from catis.bench.phases import Phases, time_phases
+from catis.bench.rows import Measured, macs_of
+from catis.bench.settings import Precision, Settings
+from catis.bench.timing import Step, Timed, time_rounds
+from catis.bench.variants import Variant, build_variants, compile_model, default_amount, forward_step, reduction_of
+from catis.hosts import dispatch
+from catis.hosts.dispatch import example_shape
+
+__all__ = ["Cases", "Tell"]
+
+Tell = Callable[[str, float], None]
+"""Told what is going on, and which share of all is done."""
+
+
+@dataclass(frozen=True)
+class Cases:
+    """The variants of one model, the tokens that flow through each, and the line of light."""
+
+    settings: Settings
+    variants: Mapping[Variant, nn.Module]
+    flows: Mapping[Variant, Flow]
+    light: LightLine | None
+
+    @classmethod
+    def of(cls, model: nn.Module, settings: Settings) -> Cases:
+        """Everything that the cases share."""
+        target, host = dispatch.find(model)
+        facts, cost = host.facts(target), host.cost(target, None)
+        amounts = settings.amounts or (default_amount(cost.num_patches, facts.depth),)
+        variants = build_variants(model, settings.methods, amounts)
+        flows = {variant: token_flow(cost, facts.num_prefix, reduction_of(net)) for variant, net in variants.items()}
+        light = LightLine(cost, settings.precision.products, settings.place) if settings.causes else None
+        return cls(settings, variants, flows, light)
+
+    def measure(self, compiled: bool, batch: int, tell: Tell) -> list[Measured]:
+        """All variants at one batch size, eager or compiled."""
+        try:
+            images = self._images(batch)
+            steps = self._light_steps(batch)
+        except (RuntimeError, MemoryError) as error:
+            if not is_out_of_memory(error):
+                raise
+            return [self._measured(variant, batch, compiled, problem="out of memory") for variant in self.variants]
+        ready = {variant: _Ready(forward_step(net, images, self._precision)) for variant, net in self.variants.items()}
+        if compiled:
+            ready = {variant: self._compiled(variant, images, tell) for variant in self.variants}
+        steps |= {variant: one.step for variant, one in ready.items() if not one.problem}
+        timed = self._time(steps, tell)
+        return [self._finish(variant, images, compiled, one, timed, tell) for variant, one in ready.items()]
+
+    @property
+    def _precision(self) -> Precision:
+        return self.settings.precision
+
+    def _images(self, batch: int) -> Tensor:
+        """(B, 3, H, W) noise: what is in an image does not change the shapes."""
+        shape = example_shape(next(iter(self.variants.values())), batch)
+        source = torch.Generator().manual_seed(self.settings.seed)
+        return torch.randn(shape, generator=source).to(self.settings.place, self._precision.weights)
+
+    def _light_steps(self, batch: int) -> dict[Variant | Flow, Step]:
+        flows = dict.fromkeys(self.flows.values())
+        return {} if self.light is None else {flow: self.light.step(flow, batch) for flow in flows}
+
+    def _compiled(self, variant: Variant, images: Tensor, tell: Tell) -> _Ready:
+        """Compile and run once; a failure is told in the row, and the other rows go on."""
+        tell(f"compiling {variant.method} r={variant.r}", 0.0)
+        step = forward_step(compile_model(self.variants[variant]), images, self._precision)
+        start = time.perf_counter()
+        try:
+            step()
+        except (RuntimeError, MemoryError) as error:
+            why = "out of memory" if is_out_of_memory(error) else f"torch.compile failed: {str(error).splitlines()[0]}"
+            return _Ready(step, problem=why)
+        return _Ready(step, time.perf_counter() - start)
+
+    def _time(self, steps: Mapping[Variant | Flow, Step], tell: Tell) -> Timed[Variant | Flow]:
+        protocol = self.settings.protocol
+        return time_rounds(
+            steps,
+            protocol.rounds,
+            warmup=protocol.warmup,
+            max_seconds=protocol.max_seconds,
+            threads=self.settings.threads,
+            seed=self.settings.seed,
+            progress=lambda done, rounds: tell(f"round {done} of {rounds}", 0.1 + 0.7 * done / rounds),
+        )
+
+    def _finish(
+        self, variant: Variant, images: Tensor, compiled: bool, ready: _Ready, timed: Timed[Variant | Flow], tell: Tell
+    ) -> Measured:
+        """Times of one variant, and the parts of its pass."""
+        batch, problem = images.shape[0], ready.problem or timed.failed.get(variant, "")
+        if problem:
+            return self._measured(variant, batch, compiled, problem=problem)
+        tell(f"parts of {variant.method} r={variant.r}", 0.9)
+        flow, causes = self.flows[variant], self.settings.causes
+        phases = causes and not compiled and not variant.is_vanilla  # a compiled pass has no such parts
+        return self._measured(
+            variant,
+            batch,
+            compiled,
+            seconds=timed.seconds[variant],
+            light=timed.seconds.get(flow, ()),
+            phases=self._phases(variant, images) if phases else None,
+            peak=peak_bytes(ready.step, self.settings.place) if causes else None,
+            compile_seconds=ready.compile_seconds,
+        )
+
+    def _phases(self, variant: Variant, images: Tensor) -> Phases | None:
+        return time_phases(self.variants[variant], images, self._precision, threads=self.settings.threads)
+
+    def _measured(self, variant: Variant, batch: int, compiled: bool, **found: Any) -> Measured:
+        model = self.variants[variant]
+        target, host = dispatch.find(model)
+        tokens_last = self.flows[variant][-1][1] - host.facts(target).num_prefix
+        return Measured(variant, batch, compiled, macs_of(model), tokens_last, **found)
+
+
+@dataclass(frozen=True)
+class _Ready:
+    """A variant that can be timed, or why it cannot."""
+
+    step: Step
+    compile_seconds: float | None = None
+    problem: str = ""

@@ -1,0 +1,182 @@
+"""Says why a row is slower than its multiply-adds promise, or faster than they allow, from the timings alone."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from catis.bench.phases import Phases
+
+__all__ = ["FAIR", "SUSPICIOUS", "Evidence", "explain", "lost_time"]
+
+SUSPICIOUS = 1.1
+"""Efficiency above this is flagged: time saved that the multiply-adds do not account for."""
+FAIR = 0.9
+"""Efficiency from which nothing needs explaining: the rest is within the noise of a quiet machine."""
+_WORTH_TELLING = 0.1  # of all the time lost; smaller parts only clutter
+_UNSTEADY = 1.3  # third quartile over the first
+_UNSATURATED = 1.25  # an image this many times dearer than at the largest batch: the batch is too small
+
+
+@dataclass(frozen=True)
+class Evidence:
+    """What was measured of one row, in seconds per pass of a batch.
+
+    Attributes:
+        batch_size: Images per pass.
+        vanilla: Vanilla's pass.
+        reduced: The reduced model's pass.
+        mac_ratio: Vanilla's multiply-adds over the reduced model's.
+        speedup: Median over rounds.
+        spread: Its quartiles.
+        light_vanilla: Vanilla's matrix products alone; None if they were not timed.
+        light_reduced: The reduced model's products alone.
+        phases: Parts of the reduced pass; None where they cannot be told apart.
+        larger: (batch size, seconds) of vanilla at the largest batch timed.
+        reading: Seconds to read and prepare a batch; None if no images were given.
+    """
+
+    batch_size: int
+    vanilla: float
+    reduced: float
+    mac_ratio: float
+    speedup: float
+    spread: tuple[float, float] | None = None
+    light_vanilla: float | None = None
+    light_reduced: float | None = None
+    phases: Phases | None = None
+    larger: tuple[int, float] | None = None
+    reading: float | None = None
+
+    @property
+    def efficiency(self) -> float:
+        """Speed-up over the ratio of multiply-adds: 1 means that every one saved is time saved."""
+        return self.speedup / self.mac_ratio
+
+
+def explain(found: Evidence) -> list[str]:
+    """Reasons, most important first; empty for a row that is as fast as it should be.
+
+    Example:
+        >>> slow = Evidence(1, vanilla=0.024, reduced=0.020, mac_ratio=2.0, speedup=1.2, phases=Phases(choose=0.0078))
+        >>> explain(slow)
+        ['20.0 ms where 12.0 would be all of the saving; of the 8.0 lost, choosing tokens takes 7.8']
+    """
+    reasons = []
+    if found.efficiency > SUSPICIOUS:
+        reasons.append(_too_good(found))
+    elif found.efficiency < FAIR:
+        reasons.append(_account(found))
+        reasons += [told for told in (_batch(found), _unfused(found), _attention_map(found)) if told]
+    return reasons + [told for told in (_data(found), _unsteady(found)) if told]
+
+
+def lost_time(found: Evidence) -> dict[str, float]:
+    """Seconds by which the pass misses vanilla / MAC ratio, split by cause; the parts add up to the whole.
+
+    Example:
+        >>> parts = lost_time(Evidence(1, 0.020, 0.015, 2.0, 1.33, None, 0.016, 0.010, Phases(0.001, merge=0.001)))
+        >>> {name: round(1e3 * seconds, 1) for name, seconds in parts.items()}
+        {'products': 2.0, 'choosing': 1.0, 'merging': 1.0, 'bias': 0.0, 'rest': 1.0}
+    """
+    parts: dict[str, float] = {}
+    if found.light_vanilla is not None and found.light_reduced is not None:
+        parts["products"] = found.light_reduced - found.light_vanilla / found.mac_ratio
+    if found.phases is not None:
+        parts |= {"choosing": found.phases.choose, "merging": found.phases.merge, "bias": found.phases.bias}
+    parts["rest"] = found.reduced - found.vanilla / found.mac_ratio - sum(parts.values())
+    return parts
+
+
+_WORDS = {
+    "products": "matrix products that do not shrink with their multiply-adds take {ms}",
+    "choosing": "choosing tokens takes {ms}",
+    "merging": "merging them takes {ms}",
+    "bias": "the size bias takes {ms} in the attention kernel",
+    "rest": "what is left, norms, activations and calls, takes {ms} too much",
+}
+
+
+def _account(found: Evidence) -> str:
+    ideal = found.vanilla / found.mac_ratio
+    lost = found.reduced - ideal
+    parts = sorted(lost_time(found).items(), key=lambda part: -part[1])
+    told = [_WORDS[name].format(ms=_ms(part)) for name, part in parts if part > _WORTH_TELLING * lost]
+    start = "slower than vanilla: " if found.speedup < 1 else ""
+    where = f"{_ms(found.reduced)} ms where {_ms(ideal)} would be all of the saving"
+    return f"{start}{where}; of the {_ms(lost)} lost, {', '.join(told)}"
+
+
+def _batch(found: Evidence) -> str:
+    """The same image costs less in a larger batch: kernels and calls are not filled."""
+    if found.larger is None or found.larger[0] <= found.batch_size:
+        return ""
+    batch, seconds = found.larger
+    here, there = found.vanilla / found.batch_size, seconds / batch
+    if here < _UNSATURATED * there:
+        return ""
+    return (
+        f"batch too small: vanilla takes {_ms(here)} ms an image at batch {found.batch_size}, {_ms(there)} at {batch}; "
+        "what is left over is overhead, which fewer tokens do not shrink"
+    )
+
+
+def _unfused(found: Evidence) -> str:
+    if found.phases is None or found.phases.unfused <= 0:
+        return ""
+    return (
+        f"attention is not fused: the model writes out its attention maps, {_ms(found.phases.unfused)} ms more than "
+        "scaled_dot_product_attention takes on the same tokens (timm: fused_attn, transformers: attn_implementation)"
+    )
+
+
+def _attention_map(found: Evidence) -> str:
+    if found.phases is None or found.phases.attention_map <= 0:
+        return ""
+    return (
+        f"the method needs the whole attention map, which the fused kernel never makes: computing it a second time, "
+        f"unfused, takes {_ms(found.phases.attention_map)} ms of the {_ms(found.phases.choose)} that choosing takes"
+    )
+
+
+def _too_good(found: Evidence) -> str:
+    start = (
+        f"efficiency {found.efficiency:.2f} is above {SUSPICIOUS}: fewer multiply-adds cannot save more time than they "
+        "took, so something else differs"
+    )
+    if found.light_vanilla is None or found.light_reduced is None:
+        return f"{start}; time vanilla again, alone and with fused attention, before quoting it"
+    light = found.light_vanilla / found.light_reduced
+    if light > SUSPICIOUS * found.mac_ratio:
+        return f"{start}: the products alone are {light:.2f} times as fast, since fewer tokens fit the caches better"
+    if found.phases is not None and found.phases.unfused > 0:
+        return f"{start}: vanilla's attention is not fused, which makes the baseline slow"
+    return (
+        f"{start}; the products alone are only {light:.2f} times as fast, so vanilla was slow for another reason, such "
+        "as other work on the machine: run it again before quoting it"
+    )
+
+
+def _data(found: Evidence) -> str:
+    """Reading in the background hides behind computing, or the other way round."""
+    if found.reading is None or found.reading <= found.reduced:
+        return ""
+    best = max(found.reading, found.vanilla) / max(found.reading, found.reduced)
+    return (
+        f"data-bound: reading a batch takes {_ms(found.reading)} ms, computing it {_ms(found.reduced)}; end to end, "
+        f"with reading in the background, the speed-up is at most {best:.2f}"
+    )
+
+
+def _unsteady(found: Evidence) -> str:
+    """Rounds that do not agree: no reason above is worth more than they are."""
+    if found.spread is None or found.spread[1] < _UNSTEADY * found.spread[0]:
+        return ""
+    low, high = found.spread
+    return (
+        f"unsteady: half of the rounds lie between {low:.2f} and {high:.2f}, the others outside; something else uses the "
+        "machine, so run it again before believing any of this"
+    )
+
+
+def _ms(seconds: float) -> str:
+    return f"{1e3 * seconds:.1f}"

@@ -1,0 +1,123 @@
+"""The line of light: a model's matrix products alone, on its own shapes. No implementation can be faster than that."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Any
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor
+
+from catis.bench.timing import Step
+from catis.core.method import Reduction
+from catis.hosts.host import ModelCost
+
+__all__ = ["Flow", "LightLine", "attention_step", "token_flow"]
+
+Flow = tuple[tuple[int, int], ...]
+"""Per block, tokens that enter it and tokens that reach its MLP, prefix included."""
+
+
+def token_flow(cost: ModelCost, num_prefix: int, settings: Reduction | None) -> Flow:
+    """How many tokens each block works on, under a reduction or none."""
+    patches, flow = cost.num_patches, []
+    for layer in range(len(cost.blocks)):
+        r = 0 if settings is None else settings.amount(layer, patches, num_prefix)
+        flow.append((patches + num_prefix, patches - r + num_prefix))
+        patches -= r
+    return tuple(flow)
+
+
+class LightLine:
+    """Patch embedding, q k v, attention, output and MLP of every block as bare products, with weights of their own.
+
+    Every block has its own random weights, as in a model, so that they are read from memory as often. Attention is the
+    fused kernel, without a bias. Left out: norms, activations, residual sums, the classifier, and all of the matching.
+
+    Args:
+        cost: Sizes of the model.
+        dtype: Number format of the products.
+        device: Where.
+
+    Example:
+        >>> import timm, catis
+        >>> from catis.hosts import dispatch
+        >>> model, host = dispatch.find(timm.create_model("test_vit"))
+        >>> light = LightLine(host.cost(model, None))
+        >>> light.step(token_flow(light.cost, 1, None), batch=2)()
+    """
+
+    def __init__(self, cost: ModelCost, dtype: torch.dtype = torch.float32, device: torch.device | str = "cpu") -> None:
+        self.cost, self._dtype, self._device = cost, dtype, device
+        self._embed = self._weights([(cost.embed_weights // cost.blocks[0].width, cost.blocks[0].width)])
+        self._attention = [self._weights(block.attention_layers) for block in cost.blocks]
+        self._mlp = [self._weights(block.mlp_layers) for block in cost.blocks]
+
+    def step(self, flow: Flow, batch: int) -> Step:
+        """The products of one pass of a batch, as a step to time."""
+        operands = self._operands(flow, batch)
+
+        def step() -> None:
+            with torch.no_grad():
+                for one in operands:
+                    kernel: Any = F.linear if len(one) == 2 else F.scaled_dot_product_attention
+                    kernel(*one)
+
+        return step
+
+    def macs(self, flow: Flow) -> int:
+        """Multiply-adds of these products for one image: what `catis.gmacs` counts, less classifier and pool."""
+        products = self._operands(flow, 1)
+        linear = (rows.shape[0] * others[0].numel() for rows, *others in products if len(others) == 1)
+        attention = (2 * query.numel() * others[0].shape[2] for query, *others in products if len(others) == 2)
+        return sum(linear) + sum(attention)
+
+    def _operands(self, flow: Flow, batch: int) -> list[tuple[Tensor, ...]]:
+        """(rows, weights) of linear layers and (query, key, value) of attentions; one buffer serves as all input."""
+        numbers = self._random((max(self._most(flow, batch)),))
+
+        def linear(rows: int, weights: Iterable[Tensor]) -> list[tuple[Tensor, ...]]:
+            return [(numbers[: rows * one.shape[1]].view(rows, one.shape[1]), one) for one in weights]
+
+        work = linear(batch * self.cost.num_patches, self._embed)
+        for layer, (entering, leaving) in enumerate(flow):
+            work += linear(batch * entering, self._attention[layer])
+            work.append(self._heads(layer, entering, batch, numbers))
+            work += linear(batch * leaving, self._mlp[layer])
+        return work
+
+    def _weights(self, shapes: Iterable[tuple[int, int]]) -> list[Tensor]:
+        return [self._random((outputs, inputs)) for inputs, outputs in shapes]
+
+    def _random(self, shape: tuple[int, ...]) -> Tensor:
+        return torch.empty(shape, dtype=self._dtype, device=self._device).normal_(std=0.02)
+
+    def _most(self, flow: Flow, batch: int) -> Iterable[int]:
+        """Numbers that the largest operands take."""
+        yield batch * self.cost.num_patches * self._embed[0].shape[1]
+        for layer, (entering, _) in enumerate(flow):
+            block = self.cost.blocks[layer]
+            yield 3 * batch * entering * block.num_heads * block.head_dim
+            widest = max(weights.shape[1] for weights in (*self._attention[layer], *self._mlp[layer]))
+            yield batch * entering * widest
+
+    def _heads(self, layer: int, tokens: int, batch: int, numbers: Tensor) -> tuple[Tensor, ...]:
+        """Query, key and value (B, H, N, d), strided as a joint projection leaves them."""
+        block = self.cost.blocks[layer]
+        count = 3 * batch * tokens * block.num_heads * block.head_dim
+        joint = numbers[:count].view(batch, tokens, 3, block.num_heads, block.head_dim)
+        return joint.permute(2, 0, 3, 1, 4).unbind(0)
+
+
+def attention_step(query: Tensor, key: Tensor, value: Tensor, bias: Tensor | None, fused: bool) -> Step:
+    """Attention of one block, (B, H, N, d) each, as a step to time: the fused kernel, or the map written out."""
+
+    def step() -> Tensor:
+        with torch.no_grad():
+            if fused:
+                return F.scaled_dot_product_attention(query, key, value, attn_mask=bias)
+            logits = torch.matmul(query * query.shape[-1] ** -0.5, key.transpose(-2, -1))
+            return torch.matmul((logits if bias is None else logits + bias).softmax(-1), value)
+
+    return step

@@ -1,0 +1,161 @@
+"""What reduction itself costs in one pass: choosing tokens, merging them, and what attention loses on the way.
+
+A recorder watches a reduced model block by block and times each part again on what the block really saw, so nothing is
+added to the model and only one block is held in memory.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, fields, replace
+from typing import Any
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor, nn
+from torch.overrides import TorchFunctionMode
+
+from catis.bench.light import attention_step
+from catis.bench.settings import Precision
+from catis.bench.timing import Step, median_seconds
+from catis.core.block import BlockRecord
+from catis.core.execute import execute
+from catis.core.plan import Plan
+from catis.core.state import TokenState
+from catis.core.view import BlockView
+from catis.hosts import dispatch
+
+__all__ = ["Phases", "attention_is_fused", "time_phases"]
+
+
+@dataclass(frozen=True)
+class Phases:
+    """Seconds of one pass of a batch, summed over the blocks.
+
+    Attributes:
+        choose: Scoring and matching: the method's plan.
+        attention_map: The part of it that writes out the whole attention map, which the fused kernel never makes.
+        merge: Applying the plan.
+        bias: What the attention kernel takes longer because of the log-size bias.
+        unfused: What the model's own attention takes longer than the fused kernel; 0 if it is fused.
+    """
+
+    choose: float = 0.0
+    attention_map: float = 0.0
+    merge: float = 0.0
+    bias: float = 0.0
+    unfused: float = 0.0
+
+
+def time_phases(
+    model: nn.Module, images: Tensor, precision: Precision, *, repeats: int = 5, threads: int | None = None
+) -> Phases | None:
+    """Time the parts of a reduced model's pass.
+
+    Returns:
+        The sums, or None for a method that runs blocks in its own way (the authors' forms of MCTF, say), where
+        choosing and attention cannot be told apart.
+
+    Example:
+        >>> import catis, timm
+        >>> model = catis.apply(timm.create_model("test_vit").eval(), "mctf", r=8)
+        >>> found = time_phases(model, torch.zeros(1, 3, 160, 160), Precision(), repeats=1)
+        >>> found.choose > 0, found.attention_map > 0, found.unfused
+        (True, True, 0.0)
+    """
+    target, host = dispatch.find(model)
+    settings = host.reduction(target)
+    assert settings is not None
+    fused = attention_is_fused(model, images, precision)
+    total, state, own_way = Phases(), None, False
+
+    def record(block: BlockRecord) -> None:
+        nonlocal total, state, own_way
+        own_way = own_way or block.view is None
+        if block.view is not None and block.plan is not None:
+            clock = _Clock(precision, images.device, repeats, threads)
+            total = _add(total, _block(block.view, settings.method.plan, state, clock, fused))
+        state = block.state
+
+    with torch.no_grad(), precision.autocast(images.device):
+        host.watch(target, images, record)
+    return None if own_way else total
+
+
+def attention_is_fused(model: nn.Module, images: Tensor, precision: Precision) -> bool:
+    """Whether every block's attention goes through PyTorch's fused kernel; looks at one image."""
+    target, host = dispatch.find(model)
+    counted = _Count()
+    with counted, torch.no_grad(), precision.autocast(images.device):
+        model(images[:1])
+    return counted.calls >= host.facts(target).depth
+
+
+class _Count(TorchFunctionMode):
+    """Counts calls of the fused attention kernel."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.calls: int = 0
+
+    def __torch_function__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        self.calls += func is F.scaled_dot_product_attention
+        return func(*args, **(kwargs or {}))
+
+
+@dataclass(frozen=True)
+class _Clock:
+    """Times a step as the model would run it."""
+
+    precision: Precision
+    device: torch.device
+    repeats: int
+    threads: int | None
+
+    def __call__(self, step: Step) -> float:
+        def as_in_the_model() -> object:
+            with torch.no_grad(), self.precision.autocast(self.device):
+                return step()
+
+        return median_seconds(as_in_the_model, self.repeats, self.threads)
+
+
+@dataclass(frozen=True)
+class _WatchedView(BlockView):
+    """A view that notes whether the method asked for the whole attention map."""
+
+    asked: tuple[list[bool], ...] = ()
+
+    def attention_map(self) -> Tensor:
+        self.asked[0].append(True)
+        return super().attention_map()
+
+
+def _block(
+    view: BlockView, plan: Callable[[BlockView], Plan], before: TokenState | None, clock: _Clock, fused: bool
+) -> Phases:
+    view = replace(view, explain=False)  # a watched model explains itself, a running one does not
+    known = {field.name: getattr(view, field.name) for field in fields(view)}
+    asked: list[bool] = []
+    chosen = plan(_WatchedView(**known, asked=(asked,)))
+    state = TokenState(
+        view.num_prefix, view.size, view.previous_cls, positions=None if before is None else before.positions
+    )
+    attention = {
+        (with_bias, kernel): clock(
+            attention_step(view.query, view.key, view.key, view.bias if with_bias else None, kernel)
+        )
+        for with_bias, kernel in {(False, True), (view.bias is not None, True), (view.bias is not None, fused)}
+    }
+    plain, biased = attention[False, True], attention[view.bias is not None, True]
+    return Phases(
+        choose=clock(lambda: plan(view)),
+        attention_map=clock(view.attention_map) if asked else 0.0,
+        merge=clock(lambda: execute(chosen, view.residual, state)),
+        bias=max(0.0, biased - plain),
+        unfused=0.0 if fused else max(0.0, attention[view.bias is not None, False] - biased),
+    )
+
+
+def _add(first: Phases, second: Phases) -> Phases:
+    return Phases(*(getattr(first, field.name) + getattr(second, field.name) for field in fields(Phases)))

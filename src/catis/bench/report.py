@@ -1,0 +1,133 @@
+"""What a benchmark found: one row per variant, with timm's column names where timm has the column."""
+
+from __future__ import annotations
+
+import csv
+import io
+import json
+import os
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, field
+from pathlib import Path
+from typing import Any
+
+__all__ = ["Report", "Row", "check_results_file", "write_results"]
+
+
+@dataclass(frozen=True)
+class Row:
+    """One variant at one batch size. Times are milliseconds per pass of a batch; None was not or could not be measured.
+
+    The first seven names are timm's, so that files join with those of its benchmark.py.
+
+    Attributes:
+        model: Name of the model.
+        infer_img_size: Side of the input.
+        infer_samples_per_sec: Images per second over all timed passes.
+        infer_step_time: Mean time.
+        infer_batch_size: Images per pass.
+        param_count: Millions of parameters.
+        infer_gmacs: Giga multiply-adds per image.
+        method: Method, or "vanilla".
+        r: Tokens per block, as asked for.
+        torchcompile: Whether it ran under torch.compile, as did its vanilla.
+        tokens_last: Patch tokens after the last block.
+        gmacs_ratio: Vanilla's multiply-adds over its own.
+        speedup: Median over rounds of vanilla's time over its own in the same round.
+        speedup_low: First quartile.
+        speedup_high: Third quartile.
+        efficiency: speedup / gmacs_ratio.
+        suspicious: Efficiency above 1.1.
+        light_speedup: The same for the matrix products alone: the most that any implementation could reach here.
+        light_ms: Time of these products.
+        p50_ms: Median time.
+        p90_ms: Time that nine passes of ten stay below.
+        p99_ms: Time that 99 of 100 stay below.
+        rounds: Timed passes.
+        peak_memory_mb: Most that a pass allocates at once, weights and input not counted.
+        choose_ms: Choosing tokens.
+        attention_map_ms: The part of it that writes out the attention map.
+        merge_ms: Merging and evicting them.
+        compile_seconds: First pass under torch.compile.
+        reading_ms: Reading and preparing a batch, if images were given.
+        reasons: Why it is not as fast as its multiply-adds promise.
+        error: Why nothing was measured.
+    """
+
+    model: str
+    infer_img_size: int
+    infer_samples_per_sec: float | None
+    infer_step_time: float | None
+    infer_batch_size: int
+    param_count: float
+    infer_gmacs: float
+    method: str
+    r: str
+    torchcompile: bool
+    tokens_last: int
+    gmacs_ratio: float
+    speedup: float | None = None
+    speedup_low: float | None = None
+    speedup_high: float | None = None
+    efficiency: float | None = None
+    suspicious: bool = False
+    light_speedup: float | None = None
+    light_ms: float | None = None
+    p50_ms: float | None = None
+    p90_ms: float | None = None
+    p99_ms: float | None = None
+    rounds: int = 0
+    peak_memory_mb: float | None = None
+    choose_ms: float | None = None
+    attention_map_ms: float | None = None
+    merge_ms: float | None = None
+    compile_seconds: float | None = None
+    reading_ms: float | None = None
+    reasons: tuple[str, ...] = ()
+    error: str = ""
+
+
+@dataclass(frozen=True)
+class Report:
+    """All rows, and what they share.
+
+    Attributes:
+        rows: Vanilla first within each batch size.
+        rig: What the figures depend on: device, threads, precision, versions.
+    """
+
+    rows: tuple[Row, ...]
+    rig: Mapping[str, Any] = field(default_factory=dict)
+
+    def to_csv(self) -> str:
+        """One line per row, the rig in the last columns."""
+        text = io.StringIO()
+        lines = [{**asdict(row), "reasons": " | ".join(row.reasons), **self.rig} for row in self.rows]
+        writer = csv.DictWriter(text, list(lines[0]), lineterminator="\n")
+        writer.writeheader()
+        writer.writerows({name: _short(value) for name, value in line.items()} for line in lines)
+        return text.getvalue()
+
+    def to_json(self) -> str:
+        """Rows and rig."""
+        return json.dumps({"rig": dict(self.rig), "rows": [asdict(row) for row in self.rows]}, indent=1) + "\n"
+
+
+def check_results_file(path: Path) -> None:
+    """Refuse a file that could not be written, before time is spent."""
+    if path.suffix not in (".csv", ".json"):
+        raise ValueError(f"results file {path}: expected a name that ends in .csv or .json")
+    if path.is_dir() or not path.absolute().parent.is_dir():
+        raise ValueError(f"results file {path}: {'it is a folder' if path.is_dir() else 'there is no folder for it'}")
+
+
+def write_results(report: Report, path: Path) -> None:
+    """Write CSV or JSON, as the name says; an old file stays whole until the new one is."""
+    beside = path.with_name(f".{path.name}.{os.getpid()}")
+    beside.write_text(report.to_json() if path.suffix == ".json" else report.to_csv())
+    os.replace(beside, path)
+
+
+def _short(value: Any) -> Any:
+    """Five digits are more than a timing has."""
+    return float(f"{value:.5g}") if isinstance(value, float) else value

@@ -1,0 +1,183 @@
+"""From times to rows: percentiles, paired ratios against vanilla of the same case, efficiency, reasons."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from torch import nn
+
+from catis.bench.explain import SUSPICIOUS, Evidence, explain
+from catis.bench.phases import Phases
+from catis.bench.report import Row
+from catis.bench.timing import Ratio, paired_ratio
+from catis.bench.variants import Variant
+from catis.hosts import dispatch
+from catis.hosts.dispatch import example_shape
+from catis.macs import count_macs
+
+__all__ = ["Facts", "Measured", "rows_of"]
+
+
+@dataclass(frozen=True)
+class Facts:
+    """What all rows of a model share.
+
+    Attributes:
+        model: Its name.
+        img_size: Side of the input.
+        param_count: Parameters.
+        vanilla_macs: Multiply-adds of the plain model.
+    """
+
+    model: str
+    img_size: int
+    param_count: int
+    vanilla_macs: int
+
+    @classmethod
+    def of(cls, model: nn.Module, name: str) -> Facts:
+        """Read them off a plain model."""
+        parameters = sum(parameter.numel() for parameter in model.parameters())
+        return cls(name, example_shape(model, 1)[-1], parameters, macs_of(model))
+
+
+def macs_of(model: nn.Module) -> int:
+    """Multiply-adds of one image, under the reduction that is on the model."""
+    target, host = dispatch.find(model)
+    return count_macs(host.cost(target, None), host.facts(target), host.reduction(target))
+
+
+@dataclass(frozen=True)
+class Measured:
+    """One variant in one case, as it was measured.
+
+    Attributes:
+        variant: Which model.
+        batch_size: Images per pass.
+        compiled: Whether under torch.compile.
+        macs: Multiply-adds per image.
+        tokens_last: Patch tokens after the last block.
+        seconds: Of each timed pass; empty if it failed.
+        light: Seconds of its matrix products alone in the same rounds; empty if not timed.
+        phases: Parts of the pass; None where they were not timed.
+        peak: Bytes; None if not taken.
+        compile_seconds: Of the first pass under torch.compile.
+        problem: Why it failed.
+    """
+
+    variant: Variant
+    batch_size: int
+    compiled: bool
+    macs: int
+    tokens_last: int
+    seconds: Sequence[float] = ()
+    light: Sequence[float] = ()
+    phases: Phases | None = None
+    peak: int | None = None
+    compile_seconds: float | None = None
+    problem: str = ""
+
+
+def rows_of(measured: Sequence[Measured], facts: Facts, reading: float | None = None) -> Iterator[Row]:
+    """Rows, each compared with vanilla at the same batch size and in the same state of compilation.
+
+    Args:
+        measured: All cases.
+        facts: Of the model.
+        reading: Seconds to read and prepare an image.
+    """
+    plain = {(one.compiled, one.batch_size): one for one in measured if one.variant.is_vanilla}
+    for one in measured:
+        vanilla = plain[one.compiled, one.batch_size]
+        largest = [other for other in plain.values() if other.compiled == one.compiled and other.seconds]
+        read = None if reading is None else reading * one.batch_size
+        common: dict[str, Any] = _common(one, facts) | {"reading_ms": _ms(read)}
+        if not one.seconds:
+            yield Row(**common, infer_samples_per_sec=None, infer_step_time=None, error=one.problem)
+        else:
+            yield Row(**common, **_times(one), **_against(one, vanilla, facts, largest, read))
+
+
+def _common(one: Measured, facts: Facts) -> dict[str, Any]:
+    return {
+        "model": facts.model,
+        "infer_img_size": facts.img_size,
+        "infer_batch_size": one.batch_size,
+        "param_count": facts.param_count / 1e6,
+        "infer_gmacs": one.macs / 1e9,
+        "method": one.variant.method,
+        "r": one.variant.r,
+        "torchcompile": one.compiled,
+        "tokens_last": one.tokens_last,
+        "gmacs_ratio": facts.vanilla_macs / one.macs,
+        "compile_seconds": one.compile_seconds,
+        "peak_memory_mb": None if one.peak is None else one.peak / 2**20,
+        "choose_ms": None if one.phases is None else _ms(one.phases.choose),
+        "attention_map_ms": None if one.phases is None else _ms(one.phases.attention_map),
+        "merge_ms": None if one.phases is None else _ms(one.phases.merge),
+    }
+
+
+def _times(one: Measured) -> dict[str, Any]:
+    mean = float(np.mean(one.seconds))
+    p50, p90, p99 = (1e3 * float(value) for value in np.percentile(one.seconds, (50, 90, 99)))
+    return {
+        "infer_samples_per_sec": one.batch_size / mean,
+        "infer_step_time": 1e3 * mean,
+        "p50_ms": p50,
+        "p90_ms": p90,
+        "p99_ms": p99,
+        "rounds": len(one.seconds),
+        "light_ms": _ms(float(np.median(one.light))) if one.light else None,
+    }
+
+
+def _against(
+    one: Measured, vanilla: Measured, facts: Facts, plain: Sequence[Measured], reading: float | None
+) -> dict[str, Any]:
+    speed = _ratio(vanilla.seconds, one.seconds)
+    light = _ratio(vanilla.light, one.light)
+    found: dict[str, Any] = {"light_speedup": None if light is None else light.median}
+    if speed is None:
+        return found
+    evidence = _evidence(one, vanilla, facts, speed, plain, reading)
+    return found | {
+        "speedup": speed.median,
+        "speedup_low": speed.low,
+        "speedup_high": speed.high,
+        "efficiency": evidence.efficiency,
+        "suspicious": evidence.efficiency > SUSPICIOUS,
+        "reasons": () if one.variant.is_vanilla else tuple(explain(evidence)),
+    }
+
+
+def _evidence(
+    one: Measured, vanilla: Measured, facts: Facts, speed: Ratio, plain: Sequence[Measured], reading: float | None
+) -> Evidence:
+    largest = max(plain, key=lambda other: other.batch_size)
+    both_light = bool(one.light and vanilla.light)
+    return Evidence(
+        batch_size=one.batch_size,
+        vanilla=float(np.median(vanilla.seconds)),
+        reduced=float(np.median(one.seconds)),
+        mac_ratio=facts.vanilla_macs / one.macs,
+        speedup=speed.median,
+        spread=(speed.low, speed.high),
+        light_vanilla=float(np.median(vanilla.light)) if both_light else None,
+        light_reduced=float(np.median(one.light)) if both_light else None,
+        phases=one.phases,
+        larger=(largest.batch_size, float(np.median(largest.seconds))),
+        reading=reading,
+    )
+
+
+def _ratio(slow: Sequence[float], fast: Sequence[float]) -> Ratio | None:
+    """None if one of the two was not timed, or not in the same rounds."""
+    return paired_ratio(slow, fast) if slow and len(slow) == len(fast) else None
+
+
+def _ms(seconds: float | None) -> float | None:
+    return None if seconds is None else 1e3 * seconds

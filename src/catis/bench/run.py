@@ -1,0 +1,88 @@
+"""Runs a benchmark: every case of batch size and compilation, then the rows."""
+
+from __future__ import annotations
+
+import copy
+import platform
+from pathlib import Path
+from typing import Any
+
+import timm
+import torch
+from torch import nn
+
+from catis import __version__
+from catis.bench.cases import Cases, Tell
+from catis.bench.reading import seconds_per_image
+from catis.bench.report import Report
+from catis.bench.rows import Facts, Measured, rows_of
+from catis.bench.settings import Settings
+
+__all__ = ["bench_model"]
+
+
+def bench_model(
+    model: nn.Module,
+    settings: Settings,
+    *,
+    name: str = "",
+    data: str | Path | None = None,
+    workers: int = 2,
+    progress: Tell | None = None,
+) -> Report:
+    """Time methods against vanilla on one model.
+
+    Args:
+        model: A supported model; it is not changed.
+        settings: What to run.
+        name: What to call it in the rows.
+        data: A folder of images, to tell whether reading them would take longer than the model.
+        workers: Threads that read them.
+        progress: Told what is going on, and which share of all is done.
+
+    Example:
+        >>> from catis.bench.settings import Protocol
+        >>> quick = Settings(("tome",), (8,), Protocol((1,), rounds=3), causes=False)
+        >>> report = bench_model(timm.create_model("test_vit").eval(), quick)
+        >>> [(row.method, row.rounds, round(row.gmacs_ratio, 2)) for row in report.rows]
+        [('vanilla', 3, 1.0), ('tome', 3, 1.31)]
+    """
+    tell = progress or (lambda what, share: None)
+    tell("building", 0.0)
+    reading = None if data is None else seconds_per_image(data, model, workers)
+    plain = _placed(model, settings)
+    found = Cases.of(plain, settings)
+    cases = [(compiled, batch) for compiled in settings.compiled for batch in settings.batch_sizes]
+    measured: list[Measured] = []
+    for number, (compiled, batch) in enumerate(cases):
+
+        def told(what: str, share: float, number: int = number, batch: int = batch) -> None:
+            tell(f"batch {batch}: {what}", (number + share) / len(cases))
+
+        measured += found.measure(compiled, batch, told)
+    rows = rows_of(measured, Facts.of(plain, name or type(model).__name__), reading)
+    return Report(tuple(rows), _rig(settings))
+
+
+def _placed(model: nn.Module, settings: Settings) -> nn.Module:
+    """The model on the device and in the format asked for; a copy if that changes anything."""
+    first = next(model.parameters())
+    if first.device == settings.place and first.dtype == settings.precision.weights:
+        return model
+    placed: nn.Module = copy.deepcopy(model).to(settings.place, settings.precision.weights)
+    return placed
+
+
+def _rig(settings: Settings) -> dict[str, Any]:
+    device = settings.place
+    name = torch.cuda.get_device_name(device) if device.type == "cuda" else platform.processor() or platform.machine()
+    return {
+        "device": f"{device} ({name})",
+        "threads": settings.threads or torch.get_num_threads(),
+        "precision": settings.precision.name,
+        "warmup": settings.protocol.warmup,
+        "seed": settings.seed,
+        "torch": torch.__version__,
+        "timm": timm.__version__,
+        "catis": __version__,
+    }

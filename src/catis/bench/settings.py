@@ -1,0 +1,146 @@
+"""What a benchmark runs and for how long, checked before anything is built; and the known protocols by name."""
+
+from __future__ import annotations
+
+from contextlib import AbstractContextManager, nullcontext
+from dataclasses import dataclass
+
+import torch
+
+from catis.core.schedule import RLike
+
+__all__ = ["PRESETS", "Precision", "Protocol", "Settings"]
+
+DTYPES = {"float32": torch.float32, "float16": torch.float16, "bfloat16": torch.bfloat16}
+
+
+@dataclass(frozen=True)
+class Protocol:
+    """How many passes are run.
+
+    Attributes:
+        batch_sizes: Images per pass; None is 1 and 8 on CPU, 1 and 64 on CUDA.
+        warmup: Untimed passes before the first timed one.
+        rounds: Timed passes.
+        max_seconds: Time limit per row; None for no limit.
+    """
+
+    batch_sizes: tuple[int, ...] | None = None
+    warmup: int = 2
+    rounds: int = 31
+    max_seconds: float | None = None
+
+
+PRESETS = {
+    "quick": Protocol(max_seconds=2.0),
+    "paper": Protocol((64,), 50, 200),
+    "timm": Protocol((256,), 10, 40),
+}
+"""Protocols by name: quick looks, the paper's throughput table, and the defaults of timm's benchmark.py."""
+
+
+@dataclass(frozen=True)
+class Precision:
+    """Number formats.
+
+    Attributes:
+        model_dtype: Of weights and input.
+        amp_dtype: Of autocast; None without it.
+
+    Example:
+        >>> Precision(amp_dtype="bfloat16").name
+        'amp_bfloat16'
+    """
+
+    model_dtype: str = "float32"
+    amp_dtype: str | None = None
+
+    def __post_init__(self) -> None:
+        """Check the names."""
+        for option in ("model_dtype", "amp_dtype"):
+            given = getattr(self, option)
+            if given not in DTYPES and not (option == "amp_dtype" and given is None):
+                raise ValueError(f"{option}={given!r}: expected one of {', '.join(DTYPES)}")
+        if self.amp_dtype is not None and self.model_dtype != "float32":
+            raise ValueError(f"amp with model_dtype={self.model_dtype!r}: autocast is for float32 weights; take one")
+
+    @property
+    def name(self) -> str:
+        """One word for tables."""
+        return self.model_dtype if self.amp_dtype is None else f"amp_{self.amp_dtype}"
+
+    @property
+    def weights(self) -> torch.dtype:
+        """Format of weights and input."""
+        return DTYPES[self.model_dtype]
+
+    @property
+    def products(self) -> torch.dtype:
+        """Format that the matrix products run in."""
+        return DTYPES[self.amp_dtype or self.model_dtype]
+
+    def autocast(self, device: torch.device) -> AbstractContextManager[object]:
+        """A context for the forward pass."""
+        return nullcontext() if self.amp_dtype is None else torch.autocast(device.type, self.products)
+
+
+@dataclass(frozen=True)
+class Settings:
+    """Everything that is varied, and everything that is held.
+
+    Attributes:
+        methods: Methods to time beside vanilla.
+        amounts: Tokens per block, in any spelling of `catis.apply`; None is four fifths of the patches over the depth.
+        protocol: How many passes.
+        compiled: False for eager rows, True for rows under torch.compile, each against vanilla in the same state.
+        device: Where.
+        precision: Number formats.
+        threads: Threads of PyTorch on CPU; None for those it is set to.
+        seed: Of the input and of the order within the rounds.
+        causes: Also time the parts of a pass, for the reasons, and take the peak memory.
+
+    Example:
+        >>> Settings(methods=("tome",), protocol=PRESETS["paper"]).protocol.rounds
+        200
+        >>> Settings(methods=())
+        Traceback (most recent call last):
+        ...
+        ValueError: methods=(): expected at least one beside vanilla
+    """
+
+    methods: tuple[str, ...]
+    amounts: tuple[RLike, ...] | None = None
+    protocol: Protocol = PRESETS["quick"]
+    compiled: tuple[bool, ...] = (False,)
+    device: str = "cpu"
+    precision: Precision = Precision()
+    threads: int | None = None
+    seed: int = 0
+    causes: bool = True
+
+    def __post_init__(self) -> None:
+        """Check what no other part would refuse."""
+        if not self.methods:
+            raise ValueError("methods=(): expected at least one beside vanilla")
+        if not self.compiled:
+            raise ValueError("neither eager nor compiled rows were asked for: take at least one")
+        if any(batch < 1 for batch in self.batch_sizes):
+            raise ValueError(f"batch sizes {self.batch_sizes}: expected at least one image each")
+        if self.protocol.rounds < 1 or self.protocol.warmup < 0:
+            raise ValueError(f"{self.protocol}: expected at least one round, and no negative warm-up")
+        if self.place.type == "cuda" and not torch.cuda.is_available():
+            raise ValueError(f"device={self.device!r}: this PyTorch sees no CUDA device; take cpu")
+
+    @property
+    def place(self) -> torch.device:
+        """The device."""
+        try:
+            return torch.device(self.device)
+        except RuntimeError as error:
+            raise ValueError(f"device={self.device!r}: expected cpu, cuda or cuda:N") from error
+
+    @property
+    def batch_sizes(self) -> tuple[int, ...]:
+        """Images per pass, smallest first."""
+        chosen = self.protocol.batch_sizes or ((1, 64) if self.place.type == "cuda" else (1, 8))
+        return tuple(sorted(set(chosen)))

@@ -1,0 +1,121 @@
+"""The models that are timed against each other: vanilla and one per method and amount, all on the same weights."""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Callable
+from dataclasses import dataclass
+from inspect import signature
+from itertools import chain
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+from catis.api import apply
+from catis.bench.settings import Precision
+from catis.bench.timing import Step
+from catis.core.method import Reduction
+from catis.core.schedule import RLike
+from catis.hosts import dispatch
+
+__all__ = [
+    "VANILLA",
+    "Variant",
+    "build_variants",
+    "compile_model",
+    "default_amount",
+    "forward_step",
+    "reduction_of",
+    "shared_copy",
+]
+
+VANILLA = "vanilla"
+
+
+@dataclass(frozen=True)
+class Variant:
+    """One model to time.
+
+    Attributes:
+        method: Name of the method, or "vanilla".
+        r: Amount as it was asked for, as text; "0" for vanilla.
+    """
+
+    method: str
+    r: str
+
+    @property
+    def is_vanilla(self) -> bool:
+        """Whether it is the plain model."""
+        return self.method == VANILLA
+
+
+def build_variants(model: nn.Module, methods: tuple[str, ...], amounts: tuple[RLike, ...]) -> dict[Variant, nn.Module]:
+    """Vanilla first, then every method at every amount. The model itself is not changed, and no weights are copied.
+
+    Example:
+        >>> import timm
+        >>> found = build_variants(timm.create_model("test_vit"), ("tome", "catis"), (2, 0.1))
+        >>> [f"{variant.method} {variant.r}" for variant in found]
+        ['vanilla 0', 'tome 2', 'catis 2', 'tome 0.1', 'catis 0.1']
+    """
+    table: dict[Variant, nn.Module] = {Variant(VANILLA, "0"): shared_copy(model)}
+    for r in amounts:
+        for method in methods:
+            table[Variant(method, amount_text(r))] = apply(shared_copy(model), method, r=r)
+    return table
+
+
+def shared_copy(model: nn.Module) -> nn.Module:
+    """A copy of a model's structure on the same weights, so that many variants fit where one does.
+
+    Example:
+        >>> model = nn.Linear(2, 2)
+        >>> shared_copy(model) is model, shared_copy(model).weight is model.weight
+        (False, True)
+    """
+    tensors = chain(model.parameters(), model.buffers())
+    return copy.deepcopy(model, {id(tensor): tensor for tensor in tensors})
+
+
+def amount_text(r: RLike) -> str:
+    """An amount as the command line spells it."""
+    if isinstance(r, tuple):
+        return ":".join(map(str, r))
+    return ",".join(map(str, r)) if isinstance(r, list) else str(r)
+
+
+def default_amount(num_patches: int, depth: int) -> int:
+    """Four fifths of the patch tokens over the depth: the paper's r=13 for 196 patches and 12 blocks.
+
+    Example:
+        >>> default_amount(196, 12), default_amount(196, 24)
+        (13, 6)
+    """
+    return max(1, 4 * num_patches // (5 * depth))
+
+
+def forward_step(model: Callable[[Tensor], object], images: Tensor, precision: Precision) -> Step:
+    """One forward pass, as a step to time."""
+
+    def step() -> object:
+        with torch.no_grad(), precision.autocast(images.device):
+            return model(images)
+
+    return step
+
+
+def compile_model(model: nn.Module) -> Callable[..., Any]:
+    """The model under torch.compile, for one input shape, with no graph break."""
+    # Variants share code; without this, the newest PyTorch counts them all against one limit of recompilations.
+    known = signature(torch.compile).parameters
+    apart: dict[str, Any] = {"isolate_recompiles": True} if "isolate_recompiles" in known else {}
+    compiled: Callable[..., Any] = torch.compile(model, fullgraph=True, dynamic=False, **apart)
+    return compiled
+
+
+def reduction_of(model: nn.Module) -> Reduction | None:
+    """The settings on a model; None for a plain one."""
+    target, host = dispatch.find(model)
+    return host.reduction(target)
