@@ -13,7 +13,7 @@ from catis.core.schedule import RLike, Schedule
 from catis.hosts import dispatch
 from catis.hosts.host import BlockCost, ModelCost, ModelFacts
 
-__all__ = ["MacsComparison", "compare_macs", "count_macs", "gmacs"]
+__all__ = ["MacsComparison", "compare_macs", "compare_reduction", "count_macs", "gmacs"]
 
 
 def gmacs(
@@ -93,8 +93,13 @@ def compare_macs(
         (36, 20, 10)
     """
     target, host = dispatch.find(model)
+    return compare_reduction(model, build_reduction(host.facts(target), method, r, None, True, options))
+
+
+def compare_reduction(model: nn.Module, settings: Reduction) -> MacsComparison:
+    """What a reduction that is built already would save."""
+    target, host = dispatch.find(model)
     facts, cost = host.facts(target), host.cost(target, None)
-    settings = build_reduction(facts, method, r, None, True, options)
     vanilla, reduced, full = (
         count_macs(cost, facts, chosen, overhead) / 1e9
         for chosen, overhead in ((None, False), (settings, False), (settings, True))

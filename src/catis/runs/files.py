@@ -9,7 +9,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-__all__ = ["PARTIAL", "remove_leftovers", "replacing", "write_whole"]
+__all__ = ["PARTIAL", "begin", "commit", "remove_leftovers", "replacing", "write_whole"]
 
 PARTIAL = ".partial"
 """Ending of a file that is being written; one that stays behind belongs to a process that died."""
@@ -27,17 +27,27 @@ def replacing(path: Path) -> Iterator[Path]:
         >>> path.read_text()
         'whole'
     """
-    handle, name = tempfile.mkstemp(prefix=f".{path.name[:80]}.", suffix=PARTIAL, dir=path.parent)
-    os.close(handle)
-    partial = Path(name)
+    partial = begin(path)
     try:
         yield partial
-        _flush(partial)
-        os.chmod(partial, 0o666 & ~_umask())  # mkstemp's 0600 would shut out others who share the store
-        os.replace(partial, path)
+        commit(partial, path)
     except BaseException:
         partial.unlink(missing_ok=True)
         raise
+
+
+def begin(path: Path) -> Path:
+    """An empty temporary file beside `path`, under a name that nobody else uses."""
+    handle, name = tempfile.mkstemp(prefix=f".{path.name[:80]}.", suffix=PARTIAL, dir=path.parent)
+    os.close(handle)
+    return Path(name)
+
+
+def commit(partial: Path, path: Path) -> None:
+    """Flush a temporary file to the disk and put it in the place of `path`, at once."""
+    _flush(partial)
+    partial.chmod(0o666 & ~_umask())  # mkstemp's 0600 would shut out others who share the store
+    os.replace(partial, path)
     _flush(path.parent)
 
 

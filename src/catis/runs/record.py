@@ -27,12 +27,13 @@ class Record:
     Attributes:
         name: Of the run, made from its content.
         model: As it was asked for.
+        settings: What was passed on to timm.create_model.
         weights: Hash of its weights.
         param_count: Number of its parameters.
         preprocessing: Size, crop_pct, crop_mode, mean, std, interpolation.
         method: Name; "vanilla" for a run that removes nothing.
         r: Tokens per block if one number says it (a fraction below 1 is a share), else None.
-        schedule: The same as text, whatever the schedule.
+        schedule: The same as text, whatever the schedule; empty if nothing is removed or the method decides.
         amounts: Patch tokens that each block removed.
         options: All options of the method, defaults too.
         prop_attn: Whether attention counted sizes.
@@ -72,6 +73,7 @@ class Record:
 
     name: str
     model: str
+    settings: Mapping[str, Any]
     weights: str
     param_count: int
     preprocessing: Mapping[str, Any]

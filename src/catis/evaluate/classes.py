@@ -1,0 +1,111 @@
+"""Which class of the model a class folder is, and which classes are scored."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from importlib.resources import files
+from pathlib import Path
+
+from timm.data.imagenet_info import ImageNetInfo, infer_imagenet_subset
+
+__all__ = ["ClassMap", "map_classes"]
+
+WORDNET_ID = re.compile(r"n\d{8}")
+IMAGENET = ("imagenet", "imagenet-a", "imagenet-r", "imagenet-sketch", "imagenet-c")
+SUBSETS = {"imagenet-a": "imagenet_a_synsets.txt", "imagenet-r": "imagenet_r_synsets.txt"}
+"""Data sets that have classes of their own, and timm's file with these."""
+
+
+@dataclass(frozen=True)
+class ClassMap:
+    """Class folders as the model's classes.
+
+    Attributes:
+        index: Class of the model for each folder.
+        scored: Classes that may be predicted, ascending; None for all.
+    """
+
+    index: Mapping[str, int]
+    scored: tuple[int, ...] | None = None
+
+
+def map_classes(data: str, folders: Sequence[str], num_classes: int, class_map: str | Path | None = None) -> ClassMap:
+    """Match the class folders of a data set with the classes of a model.
+
+    A class map decides if there is one. Folders named by WordNet ids are found by id, so any subset will do;
+    ImageNet-A and -R are scored over their own 200 classes. Other folders are the classes in their order, so all of
+    them must be there.
+
+    Args:
+        data: Name of the data set.
+        folders: Names of its class folders, in order.
+        num_classes: Classes of the model.
+        class_map: Text file with one folder name per line, in the order of the model's classes.
+
+    Raises:
+        ValueError: They do not match; the message names a folder that does not, and what was expected.
+
+    Example:
+        >>> map_classes("pets", ["cat", "dog"], 2).index["dog"]
+        1
+        >>> map_classes("imagenet", ["n01443537"], 1000).index["n01443537"]
+        1
+        >>> len(map_classes("imagenet-a", ["n01498041"], 1000).scored)
+        200
+    """
+    if class_map is not None:
+        return ClassMap(_read_map(Path(class_map), folders, num_classes))
+    if data in IMAGENET or all(WORDNET_ID.fullmatch(name) for name in folders):
+        return _by_wordnet_id(data, folders, num_classes)
+    if len(folders) != num_classes:
+        raise ValueError(
+            f"{data} has {len(folders)} class folders ({_few(folders)}), the model {num_classes} classes: folders are "
+            f"classes in sorted order, so their numbers must be equal; otherwise pass --class-map FILE"
+        )
+    return ClassMap({name: index for index, name in enumerate(folders)})
+
+
+def _by_wordnet_id(data: str, folders: Sequence[str], num_classes: int) -> ClassMap:
+    subset = infer_imagenet_subset({"num_classes": num_classes})
+    if subset is None:
+        raise ValueError(
+            f"{data} has ImageNet's classes, the model has {num_classes}, which is no ImageNet classifier that timm "
+            f"knows (1000, 11221, 11821, 21841, 21842, 21843); pass --class-map FILE"
+        )
+    synsets = ImageNetInfo(subset).label_names()  # type: ignore[no-untyped-call]
+    index = {name: place for place, name in enumerate(synsets)}
+    own = _own_classes(data)
+    strangers = sorted(set(folders) - set(index if own is None else own))
+    if strangers:
+        raise ValueError(
+            f"{data} has {len(strangers)} folders that are none of its classes ({_few(strangers)}): expected WordNet "
+            f"ids such as {next(iter(own or synsets))}"
+        )
+    scored = None if own is None else tuple(sorted(index[name] for name in own))
+    return ClassMap({name: index[name] for name in folders}, scored)
+
+
+def _own_classes(data: str) -> list[str] | None:
+    if data not in SUBSETS:
+        return None
+    return (files("timm.data") / "_info" / SUBSETS[data]).read_text(encoding="utf-8").split()
+
+
+def _read_map(path: Path, folders: Sequence[str], num_classes: int) -> dict[str, int]:
+    if path.suffix == ".pkl":
+        raise ValueError(f"class map {path}: pickled maps can run code; write a text file, one folder name per line")
+    lines = [line.strip() for line in path.read_text(encoding="utf-8").splitlines()]
+    index = {name: place for place, name in enumerate(lines) if name}
+    missing = sorted(set(folders) - set(index))
+    if missing:
+        raise ValueError(f"class map {path} has no line for {len(missing)} class folders: {_few(missing)}")
+    if len(lines) > num_classes:
+        raise ValueError(f"class map {path} has {len(lines)} lines, the model {num_classes} classes")
+    return {name: index[name] for name in folders}
+
+
+def _few(names: Sequence[str]) -> str:
+    shown = ", ".join(sorted(names)[:3])
+    return f"{shown}, ..." if len(names) > 3 else shown

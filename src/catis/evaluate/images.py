@@ -1,0 +1,227 @@
+"""The images of a data set, prepared for a model: from the cache, or decoded in the background while it computes."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import NamedTuple, Protocol
+
+import numpy as np
+from numpy.typing import NDArray
+
+from catis.data.batches import Batch, batches
+from catis.data.images import BrokenImage, Pixels
+from catis.data.preprocessing import Preprocessing
+from catis.evaluate.cache import CacheWriter, ImageCache
+from catis.evaluate.classes import map_classes
+from catis.evaluate.sources import OpenData, open_data
+from catis.runs.identity import data_fingerprint, digest
+from catis.runs.spec import DataSpec
+
+__all__ = ["ImageBatch", "Images", "PreparedImages", "StreamedImages", "open_images"]
+
+
+class ImageBatch(NamedTuple):
+    """Consecutive images.
+
+    Attributes:
+        indices: (b,) places in the data set of those that could be read.
+        pixels: (b, H, W, 3) bytes of these.
+        broken: Those that could not be.
+        end: Place after the last one.
+    """
+
+    indices: NDArray[np.int64]
+    pixels: Pixels
+    broken: Sequence[BrokenImage]
+    end: int
+
+
+@dataclass(frozen=True)
+class Labels:
+    """What is known of every image before it is read.
+
+    Attributes:
+        names: Paths below the root.
+        labels: (n,) classes of the model.
+        scored: Classes that may be predicted; None for all.
+        fingerprint: Hash of the data set.
+    """
+
+    names: Sequence[str]
+    labels: NDArray[np.int64]
+    scored: tuple[int, ...] | None
+    fingerprint: str
+
+
+class Images(Protocol):
+    """A labelled data set, prepared for a model. Batches are cut in the same places wherever images come from."""
+
+    about: Labels
+
+    def batches(self, batch_size: int) -> Iterator[ImageBatch]:
+        """All images in order; a broken one takes up its place in its batch."""
+
+
+@dataclass(frozen=True)
+class PreparedImages:
+    """Images in memory or mapped from the cache. Plain arrays: cheap to pickle, shareable between processes.
+
+    Attributes:
+        about: Names, labels, fingerprint.
+        pixels: (n, H, W, 3) bytes; zeros where an image is broken.
+        broken: Why an image could not be read, by its index.
+    """
+
+    about: Labels
+    pixels: Pixels
+    broken: Mapping[int, str]
+
+    def batches(self, batch_size: int) -> Iterator[ImageBatch]:
+        """All images in order."""
+        total = len(self.about.names)
+        for start in range(0, total, batch_size):
+            end = min(start + batch_size, total)
+            bad = [index for index in range(start, end) if index in self.broken]
+            good = np.setdiff1d(np.arange(start, end), bad)
+            pixels = self.pixels[good] if bad else self.pixels[start:end]
+            yield ImageBatch(
+                good, pixels, [BrokenImage(self.about.names[index], self.broken[index]) for index in bad], end
+            )
+
+
+@dataclass
+class StreamedImages:
+    """Images decoded by threads, the next batch while this one is computed on; a whole pass fills the cache.
+
+    Attributes:
+        about: Names, labels, fingerprint.
+        data: Where they come from.
+        size: Height and width of a prepared image.
+        seed: Of corruptions.
+        workers: Threads that decode.
+        cache: Where to keep them, None for nowhere.
+        key: Their name there.
+        notes: What the user should know, such as a cache that is full.
+    """
+
+    about: Labels
+    data: OpenData
+    size: tuple[int, int]
+    seed: int = 0
+    workers: int = 1
+    cache: ImageCache | None = None
+    key: str = ""
+    notes: list[str] = field(default_factory=list)
+
+    def batches(self, batch_size: int) -> Iterator[ImageBatch]:
+        """All images in order."""
+        ready = self._cached()
+        return self._decode(batch_size) if ready is None else ready.batches(batch_size)
+
+    def prepared(self, batch_size: int = 64) -> PreparedImages:
+        """All of them at once: mapped from the cache, or in memory if there is none."""
+        ready = self._cached()
+        if ready is not None:
+            return ready
+        pixels = np.zeros((len(self.about.names), *self.size, 3), np.uint8)
+        broken: dict[str, str] = {}
+        for batch in self._decode(batch_size):
+            pixels[batch.indices] = batch.pixels
+            broken |= {item.name: item.reason for item in batch.broken}
+        places = {index: broken[name] for index, name in enumerate(self.about.names) if name in broken}
+        return self._cached() or PreparedImages(self.about, pixels, places)
+
+    def _cached(self) -> PreparedImages | None:
+        found = None if self.cache is None else self.cache.find(self.key)
+        if found is None or found.pixels.shape != (len(self.about.names), *self.size, 3):
+            return None
+        return PreparedImages(self.about, found.pixels, found.broken)
+
+    def _decode(self, batch_size: int) -> Iterator[ImageBatch]:
+        writer, start = self._writer(), 0
+        try:
+            for read in batches(self.data.source, batch_size, self.workers, self.data.damage, self.seed):
+                batch = self._place(read, start)
+                writer = self._keep(writer, batch, start)
+                yield batch
+                start = batch.end
+            if writer is not None:
+                writer.finish()
+        finally:
+            if writer is not None:
+                writer.discard()
+
+    def _place(self, read: Batch, start: int) -> ImageBatch:
+        """A batch of the reader with its place in the data set."""
+        pixels = read.pixels if self.data.damage is None else read.damaged
+        end = start + len(pixels) + len(read.broken)
+        good = set(read.names)
+        indices = [index for index in range(start, end) if self.about.names[index] in good]
+        stacked = np.stack(pixels) if pixels else np.zeros((0, *self.size, 3), np.uint8)
+        return ImageBatch(np.array(indices, dtype=np.int64), stacked, read.broken, end)
+
+    def _writer(self) -> CacheWriter | None:
+        if self.cache is None:
+            return None
+        try:
+            return self.cache.write(self.key, (len(self.about.names), *self.size, 3))
+        except OSError as error:
+            self._uncached(error)
+            return None
+
+    def _keep(self, writer: CacheWriter | None, batch: ImageBatch, start: int) -> CacheWriter | None:
+        if writer is None:
+            return None
+        found = dict(zip(batch.indices.tolist(), batch.pixels, strict=True))
+        reasons = {item.name: item.reason for item in batch.broken}
+        try:
+            for index in range(start, batch.end):
+                writer.add(found.get(index), reasons.get(self.about.names[index], ""))
+        except OSError as error:
+            writer.discard()
+            self._uncached(error)
+            return None
+        return writer
+
+    def _uncached(self, error: OSError) -> None:
+        """The run goes on without its cache: a full disk costs time, not results."""
+        assert self.cache is not None
+        self.notes.append(f"images are not kept in {self.cache.folder}: {error.strerror or error}")
+        self.cache = None
+
+
+def open_images(
+    spec: DataSpec,
+    preprocessing: Preprocessing,
+    num_classes: int,
+    *,
+    workers: int = 1,
+    cache: ImageCache | None = None,
+) -> StreamedImages:
+    """Open a data set for a model of so many classes; nothing is decoded yet.
+
+    Raises:
+        NoImagesError: There are no images.
+        ValueError: The class folders do not match the model's classes.
+
+    Example:
+        >>> images = open_images(DataSpec("zoo-clean", limit=24), Preprocessing((96, 96), 1.0), 24)
+        >>> [len(batch.indices) for batch in images.batches(16)]
+        [16, 8]
+    """
+    data = open_data(spec, preprocessing)
+    known = map_classes(spec.name, data.classes, num_classes, spec.class_map)
+    names = [data.source.name(index) for index in range(len(data.source))]
+    labels = np.array([known.index[folder] for folder in data.folders], dtype=np.int64)
+    damage = [spec.corruption, spec.severity, spec.seed] if data.damage is not None else None
+    items = zip(names, data.sizes, labels.tolist(), strict=True)
+    fingerprint = data_fingerprint(items, damage=damage, made=data.made)
+    about = Labels(names, labels, known.scored, fingerprint)
+    geometry = [preprocessing.size, preprocessing.crop_pct, preprocessing.interpolation, preprocessing.crop_mode]
+    key = digest([spec.title, names, list(data.sizes), data.stamps, data.made, geometry, damage], size=16)
+    images = StreamedImages(about, data, preprocessing.size, spec.seed, workers, cache, key)
+    if cache is not None and not cache.fits(len(names), preprocessing.size):
+        images.cache = None
+        images.notes.append(f"{spec.title} is larger than the cache may be ({cache.limit:g} GB): decoded every time")
+    return images

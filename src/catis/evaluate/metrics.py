@@ -1,0 +1,117 @@
+"""Shares with their intervals, means over data sets, and differences between two runs on the same images."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy import stats
+
+from catis.runs.data_names import SHIFTED
+from catis.runs.predictions import Predictions
+from catis.runs.record import Record
+
+__all__ = ["Difference", "agreement", "compare", "mean_corrupted_accuracy", "shift_average", "wilson"]
+
+RESAMPLES = 10_000
+
+
+def wilson(hits: int, n: int, level: float = 0.95) -> tuple[float, float]:
+    """Wilson score interval of a share, in per cent.
+
+    Example:
+        >>> [round(end, 2) for end in wilson(811, 1000)]
+        [78.56, 83.41]
+        >>> wilson(0, 0)
+        (0.0, 100.0)
+    """
+    if n == 0:
+        return 0.0, 100.0
+    z = float(stats.norm.ppf(0.5 + level / 2))
+    share = hits / n
+    centre = share + z * z / (2 * n)
+    spread = z * math.sqrt(share * (1 - share) / n + z * z / (4 * n * n))
+    low, high = (100 * (centre + sign * spread) / (1 + z * z / n) for sign in (-1, 1))
+    return max(0.0, low), min(100.0, high)
+
+
+def agreement(one: Predictions, other: Predictions) -> tuple[float, int]:
+    """Per cent of the images of both whose first class is the same, and how many images that is."""
+    here, there = one.paired(other)
+    return 100 * float((one.top[here, 0] == other.top[there, 0]).mean()), len(here)
+
+
+def shift_average(records: Iterable[Record]) -> float | None:
+    """Mean top-1 of ImageNet-A, -R and -Sketch, the paper's `Shift avg`; None unless all three are there."""
+    found = {record.data: record.top1 for record in records if record.corruption is None}
+    if not all(name in found for name in SHIFTED):
+        return None
+    return sum(found[name] for name in SHIFTED) / len(SHIFTED)
+
+
+def mean_corrupted_accuracy(records: Iterable[Record]) -> Mapping[str, tuple[float, int]]:
+    """MCA of each data set: mean top-1 over corruptions and severities, and over how many of the 75 it is."""
+    found: dict[str, list[float]] = {}
+    for record in records:
+        if record.corruption is not None:
+            found.setdefault(record.data, []).append(record.top1)
+    return {data: (sum(values) / len(values), len(values)) for data, values in found.items()}
+
+
+@dataclass(frozen=True)
+class Difference:
+    """Accuracy of one run minus that of another on the same images.
+
+    Attributes:
+        n: Images that both have.
+        gained: Images that only the one has right.
+        lost: Images that only the other has right.
+        points: Difference in percentage points.
+        low: Lower end of its 95 % bootstrap interval.
+        high: Upper end.
+        p_value: Exact McNemar test, two-sided.
+    """
+
+    n: int
+    gained: int
+    lost: int
+    points: float
+    low: float
+    high: float
+    p_value: float
+
+
+def compare(one: Predictions, other: Predictions, *, resamples: int = RESAMPLES, seed: int = 0) -> Difference:
+    """Compare two runs image by image, top-1.
+
+    Raises:
+        ValueError: They have no image in common, or do not agree on a label.
+
+    Example:
+        >>> labels = np.zeros(100, np.int64)
+        >>> names, ones = [str(i) for i in range(100)], np.ones(100, np.float32)
+        >>> good = Predictions(names, labels, labels[:, None], ones, ones)
+        >>> bad = Predictions(names, labels, (np.arange(100) < 10)[:, None].astype(np.int64), ones, ones)
+        >>> found = compare(good, bad)
+        >>> found.points, found.gained, round(found.p_value, 4)
+        (10.0, 10, 0.002)
+    """
+    here, there = one.paired(other)
+    if not np.array_equal(one.labels[here], other.labels[there]):
+        raise ValueError("the two runs have different labels for the same image: they were scored with different maps")
+    first, second = one.correct()[here], other.correct()[there]
+    gained, lost, n = int((first & ~second).sum()), int((~first & second).sum()), len(here)
+    low, high = _bootstrap(gained, lost, n, resamples, seed)
+    p_value = float(stats.binomtest(gained, gained + lost).pvalue) if gained + lost else 1.0
+    return Difference(n, gained, lost, 100 * (gained - lost) / n, low, high, p_value)
+
+
+def _bootstrap(gained: int, lost: int, n: int, resamples: int, seed: int) -> tuple[float, float]:
+    """Percentile interval. Each image's difference is +1, -1 or 0, so drawing images is drawing counts of the three."""
+    shares = np.array([gained, lost, n - gained - lost]) / n
+    counts: NDArray[np.int64] = np.random.default_rng(seed).multinomial(n, shares, size=resamples)
+    low, high = np.percentile(100 * (counts[:, 0] - counts[:, 1]) / n, [2.5, 97.5])
+    return float(low), float(high)

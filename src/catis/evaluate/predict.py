@@ -1,0 +1,169 @@
+"""From images to predictions: precision, compilation, the classes that count, and running out of memory."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, nullcontext
+from copy import deepcopy
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import torch
+from timm.utils.decay_batch import decay_batch_step
+from torch import Tensor, nn
+
+from catis.data.images import BrokenImage, Pixels
+from catis.data.preprocessing import Preprocessing
+from catis.errors import CatisError
+from catis.evaluate.images import Images
+from catis.inference import evaluating, logits_of
+from catis.runs.predictions import Predictions
+from catis.runs.spec import RunSpec
+
+__all__ = ["BrokenImageError", "Predicted", "Progress", "predict"]
+
+Progress = Callable[[int, int], None]
+"""Called after each batch with images done and images there are."""
+TOP = 5
+
+
+class BrokenImageError(CatisError):
+    """An image could not be read, and the run was told to stop at the first such."""
+
+
+@dataclass(frozen=True)
+class Predicted:
+    """What came of a pass over a data set.
+
+    Attributes:
+        predictions: Of every image that could be read.
+        broken: Every image that could not.
+        batch_size: Images per batch in the end; smaller than asked for if memory ran out.
+    """
+
+    predictions: Predictions
+    broken: list[BrokenImage]
+    batch_size: int
+
+
+def predict(
+    model: nn.Module,
+    images: Images,
+    preprocessing: Preprocessing,
+    spec: RunSpec,
+    *,
+    retry: bool = True,
+    progress: Progress | None = None,
+) -> Predicted:
+    """Run a model, plain or reduced, over a data set.
+
+    When memory runs out, the pass begins again with fewer images per batch (timm's steps), so that the result is that
+    of a run with that batch size.
+
+    Raises:
+        BrokenImageError: An image could not be read, and spec.on_error is "raise".
+        CatisError: Memory ran out for good, the model is no classifier, not one image could be read, or logits are
+            not finite.
+    """
+    batch_size = spec.batch_size
+    with _placed(model, spec) as run, torch.inference_mode():
+        while True:
+            try:
+                return _pass(run, images, preprocessing, spec, batch_size, progress)
+            except RuntimeError as error:
+                if not _out_of_memory(error):
+                    raise
+                smaller = int(decay_batch_step(batch_size)) if retry else 0  # type: ignore[no-untyped-call]
+                if smaller < 1:
+                    raise CatisError(_no_memory(batch_size, retry)) from error
+                batch_size = smaller
+            if torch.cuda.is_available():
+                torch.cuda.empty_cache()
+
+
+def _pass(
+    run: Callable[[Tensor], Tensor],
+    images: Images,
+    preprocessing: Preprocessing,
+    spec: RunSpec,
+    batch_size: int,
+    progress: Progress | None,
+) -> Predicted:
+    about = images.about
+    scored = None if about.scored is None else torch.tensor(about.scored, device=spec.device)
+    broken: list[BrokenImage] = []
+    indices, found = [], []
+    for batch in images.batches(batch_size):
+        broken += batch.broken
+        if batch.broken and spec.on_error == "raise":
+            first = batch.broken[0]
+            raise BrokenImageError(f"{first.name}: {first.reason}; pass --on-error skip to leave such images out")
+        if len(batch.indices):
+            padded = _padded(batch.pixels, batch_size) if spec.compile else batch.pixels
+            logits = run(preprocessing.normalise(padded, spec.device))[: len(batch.pixels)]
+            found.append(_best(logits, scored, spec))
+            indices.append(batch.indices)
+        if progress is not None:
+            progress(batch.end, len(about.names))
+    if not found:
+        raise CatisError(f"none of {len(about.names)} images could be read; the first: {broken[0].name}: "
+                         f"{broken[0].reason}")  # fmt: skip
+    order = np.concatenate(indices)
+    top, confidence, margin = (np.concatenate(parts) for parts in zip(*found, strict=True))
+    names = tuple(about.names[index] for index in order)
+    return Predicted(Predictions(names, about.labels[order], top, confidence, margin), broken, batch_size)
+
+
+def _best(logits: Tensor, scored: Tensor | None, spec: RunSpec) -> tuple[Any, Any, Any]:
+    """(B, k) classes, best first, (B,) confidence and (B,) margin, as arrays."""
+    logits = (logits if scored is None else logits[:, scored]).float()
+    if not bool(torch.isfinite(logits).all()):
+        raise CatisError(f"logits are not finite in {spec.precision}: use another precision, such as float32 or amp")
+    values, classes = logits.topk(min(TOP, logits.shape[1]))
+    confidence = torch.exp(values[:, 0] - logits.logsumexp(1))
+    margin = values[:, 0] - values[:, min(1, values.shape[1] - 1)]
+    chosen = classes if scored is None else scored[classes]
+    return chosen.cpu().numpy(), confidence.cpu().numpy(), margin.cpu().numpy()
+
+
+def _padded(pixels: Pixels, batch_size: int) -> Pixels:
+    """A full batch, so that a compiled model sees one shape only; the blank images are dropped afterwards."""
+    blank = np.zeros((batch_size - len(pixels), *pixels.shape[1:]), np.uint8)
+    return np.concatenate([pixels, blank]) if len(blank) else pixels
+
+
+@contextmanager
+def _placed(model: nn.Module, spec: RunSpec) -> Iterator[Callable[[Tensor], Tensor]]:
+    """The model on its device, in its precision, compiled or not, as a function from images to logits."""
+    device = torch.device(spec.device)
+    halved = spec.precision in ("bfloat16", "float16")
+    net = (deepcopy(model).to(getattr(torch, spec.precision)) if halved else model).to(device)
+    autocast: Any = nullcontext()
+    if spec.precision.startswith("amp"):
+        dtype = torch.bfloat16 if spec.precision == "amp-bfloat16" else torch.float16
+        autocast = torch.autocast(device.type, dtype)
+    if spec.compile:
+        torch.compiler.reset()  # otherwise a sweep reaches the limit of recompilations, and goes on uncompiled
+    call: Any = torch.compile(net) if spec.compile else net
+    dtype_in = next(net.parameters()).dtype
+
+    def run(images: Tensor) -> Tensor:
+        with autocast:
+            logits = logits_of(net, call(images.to(dtype_in)))
+        if logits is None:
+            raise CatisError(f"{type(net).__name__} is no classifier: there are no classes to compare with labels")
+        return logits
+
+    with evaluating(net):
+        yield run
+
+
+def _out_of_memory(error: RuntimeError) -> bool:
+    said = str(error).lower()
+    return isinstance(error, torch.OutOfMemoryError) or "out of memory" in said or "can't allocate memory" in said
+
+
+def _no_memory(batch_size: int, retry: bool) -> str:
+    advice = "even one image at a time is too much for it" if retry else "pass --retry, or a smaller --batch-size"
+    return f"out of memory with {batch_size} images per batch: {advice}"
