@@ -1,4 +1,4 @@
-"""Models by name, as the commands take them: timm's, the zoo's, with which weights."""
+"""Models by name, as the commands take them: timm's, the zoo's, transformers', with which weights."""
 
 from __future__ import annotations
 
@@ -12,6 +12,7 @@ from safetensors import SafetensorError
 from safetensors.torch import load_file
 from torch import nn
 
+from catis.models_hf import build_hf, is_hf_model, load_hf
 from catis.zoo.models import build as build_zoo
 from catis.zoo.models import list_models as list_zoo
 from catis.zoo.models import load as load_zoo
@@ -25,14 +26,15 @@ def load_model(
     pretrained: bool = False,
     **settings: Any,
 ) -> nn.Module:
-    """A model in eval mode: one of the zoo with its weights, or timm's with those asked for.
+    """A model in eval mode: one of the zoo or of transformers with its weights, or timm's with those asked for.
 
     Nothing goes to the network unless `pretrained` is set.
 
     Args:
-        name: A timm name, with a tag or without, or a zoo name such as "tiny-12".
+        name: A timm name, with a tag or without, a zoo name such as "tiny-12", or a transformers model: a directory
+            that `save_pretrained` wrote, or `org/name`.
         checkpoint: A .safetensors file with the model's weights.
-        pretrained: Let timm fetch its own weights from the hub.
+        pretrained: Let timm or transformers fetch weights from the hub.
         settings: Passed on to timm.create_model, such as img_size=384.
 
     Raises:
@@ -53,6 +55,9 @@ def load_model(
     if is_zoo_model(name) and checkpoint is None:
         _refuse_settings(name, settings)
         return load_zoo(name)
+    if is_hf_model(name):
+        _refuse_for_hf(name, {"checkpoint": checkpoint} if checkpoint is not None else settings)
+        return load_hf(name, pretrained)
     path = None if checkpoint is None else _checked_path(checkpoint)
     model = build_model(name, pretrained=pretrained, **settings)
     if path is not None:
@@ -71,6 +76,9 @@ def build_model(name: str, *, device: str = "cpu", pretrained: bool = False, **s
         if is_zoo_model(name):
             _refuse_settings(name, settings)
             return build_zoo(name)
+        if is_hf_model(name):
+            _refuse_for_hf(name, settings)
+            return build_hf(name, pretrained)
         if not (timm.is_model(name) or name.startswith(("hf-hub:", "local-dir:"))):
             raise ValueError(_unknown(name))
         try:
@@ -88,6 +96,11 @@ def is_zoo_model(name: str) -> bool:
 def _refuse_settings(name: str, settings: dict[str, Any]) -> None:
     if settings:
         raise ValueError(f"{name} is a zoo model of fixed shape; {', '.join(sorted(settings))} cannot be set")
+
+
+def _refuse_for_hf(name: str, settings: dict[str, Any]) -> None:
+    if settings:
+        raise ValueError(f"{name} is a transformers model with its own weights; {', '.join(settings)} cannot be set")
 
 
 def _unknown(name: str) -> str:

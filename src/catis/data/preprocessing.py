@@ -14,6 +14,8 @@ from timm.data.config import resolve_data_config
 from timm.data.transforms_factory import create_transform
 from torch import Tensor, nn
 
+from catis.data.preprocessing_hf import processor_settings
+
 __all__ = ["Pixels", "Preprocessing"]
 
 Pixels = NDArray[np.uint8]
@@ -21,7 +23,7 @@ Pixels = NDArray[np.uint8]
 
 @dataclass(frozen=True)
 class Preprocessing:
-    """How a model wants its images: shorter side to size / crop_pct, centre crop, normalised.
+    """How a model wants its images or frames: shorter side to size / crop_pct, centre crop, normalised.
 
     Attributes:
         size: Height and width of the input.
@@ -30,6 +32,7 @@ class Preprocessing:
         std: Per channel, on a 0..1 scale.
         interpolation: "bicubic", "bilinear" or another of timm's names.
         crop_mode: "center", or timm's "squash" (both sides to size / crop_pct) or "border".
+        frames: Per clip, for a video model; None for images.
     """
 
     size: tuple[int, int] = (224, 224)
@@ -38,20 +41,28 @@ class Preprocessing:
     std: tuple[float, float, float] = (0.229, 0.224, 0.225)
     interpolation: str = "bicubic"
     crop_mode: str = "center"
+    frames: int | None = None
 
     @classmethod
     def for_model(cls, model: nn.Module) -> Preprocessing:
         """What timm's configuration of the model says, at the size the model was built for.
 
-        A model without such a configuration (from transformers, say) gets ImageNet's defaults: pass your own where its
-        image processor says otherwise.
+        For a transformers model, what the processor beside its weights says. A model without either gets ImageNet's
+        defaults, and a video model those of VideoMAE: no margin around the crop, bilinear.
 
         Example:
             >>> import timm
             >>> Preprocessing.for_model(timm.create_model("deit_tiny_patch16_224")).crop_pct
             0.9
         """
+        frames = getattr(getattr(model, "config", None), "num_frames", None)
+        saved = getattr(model, "name_or_path", "")
+        settings = processor_settings(saved) if isinstance(saved, str) and saved else None
+        if settings is not None:
+            return cls(**settings, frames=frames)
         config = resolve_data_config(model=model)  # type: ignore[no-untyped-call]
+        if frames is not None:
+            config |= {"crop_pct": 1.0, "interpolation": "bilinear"}
         return cls(
             _input_size(model, config["input_size"]),
             config["crop_pct"],
@@ -59,6 +70,7 @@ class Preprocessing:
             config["std"],
             config["interpolation"],
             config["crop_mode"],
+            frames,
         )
 
     def pixels(self, image: Image.Image) -> Pixels:
@@ -67,8 +79,8 @@ class Preprocessing:
         return np.ascontiguousarray(chw.transpose(1, 2, 0))
 
     def normalise(self, pixels: Sequence[Pixels] | Pixels, device: torch.device | str = "cpu") -> Tensor:
-        """(B, 3, H, W) float input of (H, W, 3) bytes."""
-        stacked = torch.from_numpy(np.stack(pixels)).to(device).permute(0, 3, 1, 2).float() / 255
+        """(B, 3, H, W) float input of (H, W, 3) bytes; (B, T, 3, H, W) of clips."""
+        stacked = torch.from_numpy(np.stack(pixels)).to(device).movedim(-1, -3).float() / 255
         mean, std = (stacked.new_tensor(values)[:, None, None] for values in (self.mean, self.std))
         return (stacked - mean) / std
 
