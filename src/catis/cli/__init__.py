@@ -23,6 +23,7 @@ HEAVY = {
     "bench": "Time methods against vanilla, and say why when the saving does not become time.",
     "diagnose": "Say before deployment how far a model can be compressed, and of what it would collapse.",
     "export": "Export a reduced model; nothing is written unless it computes what PyTorch computes.",
+    "sweep": "Run models x methods x r x data sets from a plan file, into one store; what is done is skipped.",
 }
 """Commands whose files import torch, with their help: they are imported when they are called, not for `--help`."""
 

@@ -10,6 +10,7 @@ from typing import Any
 from catis.core.schedule import RLike, Schedule
 from catis.data.corruptions import CORRUPTIONS
 from catis.registry import create_method
+from catis.runs.data_names import CORRUPTED, SEVERITIES, SHIFTED, ZOO
 from catis.runs.spec import PRECISIONS, DataSpec, ModelSpec
 from catis.sweep.entries import Exclude, MethodEntry, ModelEntry, Plan, RunDefaults
 from catis.sweep.table import Table, read_table
@@ -18,6 +19,7 @@ __all__ = ["VANILLA", "read_plan"]
 
 VANILLA = "vanilla"
 """Label of the runs that remove nothing; a method may not be called that."""
+SETS = ("imagenet", *SHIFTED, CORRUPTED)
 
 
 def read_plan(file: str | Path) -> Plan:
@@ -112,16 +114,29 @@ def _data(table: Table) -> list[DataSpec]:
     name, root, class_map = table.take("name", str), table.place("root"), table.place("class_map")
     limit, seed = table.whole("limit", None, low=1), table.whole("seed", 0)
     corruptions = table.spread("corruption", str, allowed=(*CORRUPTIONS, "all"))
-    severities = table.spread("severity", int, allowed=(1, 2, 3, 4, 5))
+    severities = table.spread("severity", int, allowed=SEVERITIES)
     table.close()
     if bool(corruptions) != bool(severities):
         raise table.error("severity" if corruptions else "corruption", "is missing: the two are given together")
     views = product(CORRUPTIONS if "all" in corruptions else corruptions, severities) if corruptions else [(None, None)]
+    _check_name(table, name, root, bool(corruptions))
     places = {"root": root and str(root), "class_map": class_map and str(class_map)}
     return [
         _checked(table, "", DataSpec, name, limit=limit, corruption=corruption, severity=severity, seed=seed, **places)
         for corruption, severity in views
     ]
+
+
+def _check_name(table: Table, name: str, root: Path | None, corrupted: bool) -> None:
+    """Names of known sets decide how they are scored, so that a slip of the pen must not make a new set."""
+    if name.startswith("zoo-") and (name not in ZOO or root is not None):
+        raise table.error("name", f"{name!r}: expected one of {', '.join(ZOO)}, without a root")
+    if name.startswith("imagenet") and name not in SETS:
+        raise table.error("name", f"{name!r}: expected one of {', '.join(SETS)}; call a folder of your own otherwise")
+    if not name.startswith("zoo-") and root is None:
+        raise table.error("root", f"is missing, expected the folder of {name}; without one: {', '.join(ZOO)}")
+    if name == CORRUPTED and not corrupted:
+        raise table.error("corruption", 'is missing; expected "all" or names, as in corruption = ["fog", "snow"]')
 
 
 def _exclude(table: Table) -> Exclude:

@@ -1,0 +1,66 @@
+"""What each run costs in multiply-adds, from shapes alone; a model or amount that cannot be used is refused here."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+
+from torch import nn
+
+from catis.errors import CatisError
+from catis.macs import gmacs
+from catis.runs.spec import ModelSpec
+from catis.sweep.jobs import Job
+from catis.sweep.table import PlanError
+
+__all__ = ["costs", "skeleton"]
+
+
+def costs(file: Path, jobs: Sequence[Job]) -> list[float]:
+    """GMACs per image of each run. Models are built without weights, each once.
+
+    Raises:
+        PlanError: No such model, one that cannot be reduced, or an amount or option that does not fit it.
+
+    Example:
+        >>> from catis.runs.spec import DataSpec, RunSpec
+        >>> spec = RunSpec(ModelSpec("vit_small_patch16_224"), DataSpec("zoo-clean"), "tome", 13)
+        >>> [round(cost, 2) for cost in costs(Path("plan.toml"), [Job("vit-s", "tome", "zoo-clean", spec)])]
+        [2.7]
+    """
+    models: dict[str, nn.Module] = {}
+    found: dict[tuple[str, str, str], float] = {}  # the same for all data sets
+    for job in jobs:
+        if job.model not in models:
+            models[job.model] = _build(file, job)
+        if _key(job) not in found:
+            found[_key(job)] = _count(file, models[job.model], job)
+    return [found[_key(job)] for job in jobs]
+
+
+def skeleton(spec: ModelSpec, device: str = "meta") -> nn.Module:
+    """The model without its weights: none at all on the meta device, random ones elsewhere."""
+    from catis.models import build_model
+
+    sized = {} if spec.img_size is None else {"img_size": spec.img_size}
+    return build_model(spec.name, device=device, **{**spec.settings, **sized}).eval()
+
+
+def _build(file: Path, job: Job) -> nn.Module:
+    try:
+        return skeleton(job.spec.model)
+    except (ValueError, CatisError) as error:
+        raise PlanError(f"{file}, models.{job.model}: {error}") from error
+
+
+def _count(file: Path, model: nn.Module, job: Job) -> float:
+    try:
+        if job.spec.method is None:
+            return gmacs(model)
+        return gmacs(model, job.spec.method, r=job.spec.r, **job.spec.options)
+    except (ValueError, CatisError) as error:
+        raise PlanError(f"{file}, {job.label}: {error}") from error
+
+
+def _key(job: Job) -> tuple[str, str, str]:
+    return job.model, job.method, repr(job.spec.r)

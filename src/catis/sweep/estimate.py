@@ -1,0 +1,101 @@
+"""How long a plan will take: vanilla is timed shortly on each model, and the rest follows from multiply-adds."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Sequence
+from contextlib import nullcontext
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+from catis.data.preprocessing import Preprocessing
+from catis.runs.spec import RunSpec
+from catis.sweep.costs import skeleton
+from catis.sweep.jobs import Job
+
+__all__ = ["Estimate", "estimate"]
+
+LARGEST = 4e9
+"""Bytes of weights above which a model is not built for a timing."""
+PROBE = 30.0
+"""GMACs of one timed batch, at least one image: short, and long enough for all threads to be busy."""
+
+
+@dataclass(frozen=True)
+class Estimate:
+    """Seconds that each run will take, None where that is not known, and how they were found."""
+
+    seconds: Sequence[float | None]
+    how: Sequence[str]
+
+    @property
+    def total(self) -> float:
+        """Seconds of all runs whose time is known."""
+        return sum(one for one in self.seconds if one is not None)
+
+
+def estimate(jobs: Sequence[Job], gmacs: Sequence[float], images: Sequence[int | None]) -> Estimate:
+    """Estimate the time of each run on this machine.
+
+    Random weights take the same time as trained ones, so none are loaded. A model too large to be built for this gets
+    the rate of the largest one that was timed. Reading images and choosing tokens are not counted.
+
+    Args:
+        jobs: The runs.
+        gmacs: Of one image in each run.
+        images: How many images each run has, None where that is not known.
+    """
+    rates, how = _rates(jobs, gmacs)
+    seconds = [
+        None if count is None or job.model not in rates else count * cost / rates[job.model]
+        for job, cost, count in zip(jobs, gmacs, images, strict=True)
+    ]
+    return Estimate(seconds, how)
+
+
+def _rates(jobs: Sequence[Job], gmacs: Sequence[float]) -> tuple[dict[str, float], list[str]]:
+    """GMACs per second of each model, and a line about each."""
+    plain = {job.model: (job.spec, cost) for job, cost in zip(jobs, gmacs, strict=True) if job.is_vanilla}
+    rates: dict[str, float] = {}
+    how = []
+    for label, (spec, cost) in sorted(plain.items(), key=lambda item: item[1][1]):
+        if _weight_bytes(spec) > LARGEST:
+            if rates:
+                rates[label] = rates[list(rates)[-1]]
+            how.append(f"{label}: too large to be timed here, rate of {list(rates)[-2]}" if rates else f"{label}: ?")
+            continue
+        batch = max(1, min(spec.batch_size, int(PROBE / cost)))
+        rates[label] = cost * batch / _seconds(spec, batch)
+        how.append(f"{label}: {rates[label] / cost:.3g} images/s, vanilla, batch {batch}")
+    return rates, how
+
+
+def _weight_bytes(spec: RunSpec) -> int:
+    return sum(4 * weight.numel() for weight in skeleton(spec.model).parameters())
+
+
+def _seconds(spec: RunSpec, batch: int) -> float:
+    """Of the faster of two passes, after one that warms up."""
+    model = skeleton(spec.model, device=spec.device)
+    height, width = Preprocessing.for_model(model).size
+    dtype = getattr(torch, spec.precision) if not spec.precision.startswith("amp") else torch.float32
+    images = torch.zeros(batch, 3, height, width, device=spec.device, dtype=dtype)
+    model = model.to(dtype)
+    with torch.inference_mode(), _autocast(spec):
+        return min([_pass(model, images) for _ in range(3)][1:])
+
+
+def _autocast(spec: RunSpec) -> Any:
+    if not spec.precision.startswith("amp"):
+        return nullcontext()
+    dtype = torch.bfloat16 if spec.precision == "amp-bfloat16" else torch.float16
+    return torch.autocast(torch.device(spec.device).type, dtype)
+
+
+def _pass(model: nn.Module, images: Tensor) -> float:
+    start = time.perf_counter()
+    model(images).sum().item()  # waits for the device
+    return time.perf_counter() - start

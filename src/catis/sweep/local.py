@@ -1,0 +1,82 @@
+"""Runs a sweep in this process, one run after the other."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from functools import partial
+
+import torch
+
+from catis.evaluate.cache import ImageCache
+from catis.evaluate.run import evaluate_run
+from catis.runs.predictions import Predictions
+from catis.runs.record import Record
+from catis.runs.store import Store
+from catis.sweep.events import Events, attempt
+from catis.sweep.groups import Group, open_groups
+from catis.sweep.jobs import Job
+
+__all__ = ["run_here"]
+
+
+def run_here(
+    jobs: Sequence[Job],
+    store: Store,
+    events: Events,
+    *,
+    threads: int | None = None,
+    cache: ImageCache | None = None,
+    workers: int = 1,
+) -> None:
+    """Do all runs that the store does not have. One that fails is told to `events`, and the others go on.
+
+    Args:
+        jobs: From `expand`.
+        store: Where records go, each as soon as its run is done.
+        events: Told of everything that happens.
+        threads: Of torch, for each run; None leaves them as they are.
+        cache: Where prepared images are kept, so that each data set is decoded once.
+        workers: Threads that decode images.
+    """
+    with threads_set(threads):
+        for group in open_groups(jobs, store, events, cache=cache, workers=workers):
+            _run_group(group, store, events)
+
+
+def _run_group(group: Group, store: Store, events: Events) -> None:
+    vanilla = group.vanilla
+    for name, job in group.todo:
+        if not job.is_vanilla and vanilla is None:
+            events.failed(job, "the vanilla run that it is compared with failed")
+        elif store.has(name):  # another process was quicker
+            events.found(job)
+        else:
+            events.started(job, os.getpid())
+            done = attempt(events, [job], _run, group, job, vanilla, store, events)
+            if done is not None and job.is_vanilla:
+                vanilla = done[1]
+
+
+def _run(
+    group: Group, job: Job, vanilla: Predictions | None, store: Store, events: Events
+) -> tuple[Record, Predictions]:
+    progress = partial(events.advanced, job)
+    record, predictions = evaluate_run(
+        job.spec, model=group.model, images=group.images, vanilla=vanilla, progress=progress
+    )
+    store.write(record, predictions)
+    events.finished(job, record)
+    return record, predictions
+
+
+@contextmanager
+def threads_set(threads: int | None) -> Iterator[None]:
+    """Torch with so many threads for the length of a with-block."""
+    before = torch.get_num_threads()
+    torch.set_num_threads(threads or before)
+    try:
+        yield
+    finally:
+        torch.set_num_threads(before)

@@ -1,0 +1,84 @@
+"""The dry run: what would be run, what each run costs, which are done already, and how long the rest will take."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from catis.runs.store import Store
+from catis.sweep.checks import look_for_inputs
+from catis.sweep.costs import costs
+from catis.sweep.estimate import estimate
+from catis.sweep.events import Events
+from catis.sweep.groups import open_groups
+from catis.sweep.jobs import Job
+
+__all__ = ["Preview", "PreviewLine", "preview"]
+
+
+@dataclass(frozen=True)
+class PreviewLine:
+    """One run of a dry run.
+
+    Attributes:
+        job: The run.
+        gmacs: Of one image.
+        share: Of the plain model's GMACs.
+        images: How many there are; None if they are not there.
+        seconds: Estimated; None if that is not known, 0 if it is done.
+        state: "done", "to do", or "not known" where weights would have to be fetched to tell.
+    """
+
+    job: Job
+    gmacs: float
+    share: float
+    images: int | None
+    seconds: float | None
+    state: str
+
+
+@dataclass(frozen=True)
+class Preview:
+    """A dry run.
+
+    Attributes:
+        lines: One for each run.
+        problems: Files that are missing: nothing can be run before they are there.
+        how: How the times were estimated.
+    """
+
+    lines: Sequence[PreviewLine]
+    problems: Sequence[str]
+    how: Sequence[str]
+
+
+def preview(file: Path, jobs: Sequence[Job], store: Path) -> Preview:
+    """Look at a plan without running it. Nothing is written, and no weights are fetched.
+
+    Args:
+        file: The plan, for errors.
+        jobs: Its runs.
+        store: Where finished runs are looked for.
+    """
+    gmacs, inputs = costs(file, jobs), look_for_inputs(jobs)
+    done = _done(jobs, store) if not inputs.problems else set()
+    times = estimate(jobs, gmacs, inputs.images)
+    plain = {job.model: cost for job, cost in zip(jobs, gmacs, strict=True) if job.is_vanilla}
+    lines = []
+    for job, cost, images, seconds in zip(jobs, gmacs, inputs.images, times.seconds, strict=True):
+        state = "done" if job.label in done else "not known" if job.spec.model.pretrained else "to do"
+        left = 0.0 if state == "done" else seconds
+        lines.append(PreviewLine(job, cost, cost / plain[job.model], images, left, state))
+    return Preview(lines, inputs.problems, times.how)
+
+
+def _done(jobs: Sequence[Job], store: Path) -> set[str]:
+    """Labels of runs that the store has, as far as that can be told without fetching weights."""
+    local = [job for job in jobs if not job.spec.model.pretrained]
+    if not store.is_dir():
+        return set()
+    events = Events()
+    for _ in open_groups(local, Store(store), events):
+        pass
+    return {job.label for job in events.skipped}
