@@ -21,7 +21,9 @@ __all__ = ["HEAVY", "app", "main"]
 USAGE_ERROR = 2
 HEAVY = {
     "bench": "Time methods against vanilla, and say why when the saving does not become time.",
+    "demo": "The whole story offline in about a minute: trained models collapse under reduction; what CATIS saves.",
     "diagnose": "Say before deployment how far a model can be compressed, and of what it would collapse.",
+    "eval": "Measure accuracy on labelled images, of the plain model and of the reduced one.",
     "export": "Export a reduced model; nothing is written unless it computes what PyTorch computes.",
     "sweep": "Run models x methods x r x data sets from a plan file, into one store; what is done is skipped.",
 }

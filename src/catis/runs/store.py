@@ -56,16 +56,15 @@ class Store:
             return False
         return record.predictions is None or (self.folder / record.predictions).is_file()
 
-    def write(self, record: Record, predictions: Predictions | None = None) -> Path:
-        """Add a run, in place of an earlier one of the same name; returns the record's file."""
+    def write(self, record: Record, predictions: Predictions | None = None) -> Record:
+        """Add a run, in place of an earlier one of the same name; returns the record with its predictions' file."""
         if predictions is not None:
             table = to_parquet(predictions)
             file = f"{record.name}.{hashlib.blake2b(table, digest_size=6).hexdigest()}.parquet"
             write_whole(self.folder / file, table)
             record = replace(record, predictions=file)
-        path = self.path(record.name)
-        write_whole(path, record.to_json().encode())  # from here on the run is in the store
-        return path
+        write_whole(self.path(record.name), record.to_json().encode())  # from here on the run is in the store
+        return record
 
     def path(self, name: str) -> Path:
         """File of a run's record."""
