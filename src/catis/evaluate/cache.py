@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 import os
 from collections.abc import Mapping
 from pathlib import Path
@@ -67,9 +68,9 @@ class ImageCache:
             return None
         return CachedPixels(pixels, {int(index): reason for index, reason in broken.items()})
 
-    def fits(self, count: int, size: tuple[int, int]) -> bool:
+    def fits(self, shape: tuple[int, ...]) -> bool:
         """Whether a set of so many images may be kept at all."""
-        return count * size[0] * size[1] * 3 <= self.limit * GIGABYTE
+        return math.prod(shape) <= self.limit * GIGABYTE
 
     def write(self, key: str, shape: tuple[int, ...]) -> CacheWriter:
         """A writer that takes the images in order; the set is there once it has been finished."""

@@ -31,10 +31,17 @@ class ClassMap:
     scored: tuple[int, ...] | None = None
 
 
-def map_classes(data: str, folders: Sequence[str], num_classes: int, class_map: str | Path | None = None) -> ClassMap:
+def map_classes(
+    data: str,
+    folders: Sequence[str],
+    num_classes: int,
+    class_map: str | Path | None = None,
+    class_names: Sequence[str] = (),
+) -> ClassMap:
     """Match the class folders of a data set with the classes of a model.
 
-    A class map decides if there is one. Folders named by WordNet ids are found by id, so any subset will do;
+    A class map decides if there is one; else the names that the model has for its classes, if they are those of the
+    folders, upper case, spaces and the like apart. Folders named by WordNet ids are found by id, so any subset will do;
     ImageNet-A and -R are scored over their own 200 classes. Other folders are the classes in their order, so all of
     them must be there.
 
@@ -43,6 +50,7 @@ def map_classes(data: str, folders: Sequence[str], num_classes: int, class_map: 
         folders: Names of its class folders, in order.
         num_classes: Classes of the model.
         class_map: Text file with one folder name per line, in the order of the model's classes.
+        class_names: Names of the model's classes, in order; empty if it has none.
 
     Raises:
         ValueError: They do not match; the message names a folder that does not, and what was expected.
@@ -54,9 +62,14 @@ def map_classes(data: str, folders: Sequence[str], num_classes: int, class_map: 
         1
         >>> len(map_classes("imagenet-a", ["n01498041"], 1000).scored)
         200
+        >>> map_classes("clips", ["HighJump", "Archery"], 3, class_names=["archery", "biking", "high jump"]).index
+        {'HighJump': 2, 'Archery': 0}
     """
     if class_map is not None:
         return ClassMap(_read_map(Path(class_map), folders, num_classes))
+    named = _by_name(data, folders, class_names)
+    if named:
+        return ClassMap(named)
     if data in IMAGENET or all(WORDNET_ID.fullmatch(name) for name in folders):
         return _by_wordnet_id(data, folders, num_classes)
     if len(folders) != num_classes:
@@ -91,6 +104,23 @@ def _own_classes(data: str) -> list[str] | None:
     if data not in SUBSETS:
         return None
     return (files("timm.data") / "_info" / SUBSETS[data]).read_text(encoding="utf-8").split()
+
+
+def _by_name(data: str, folders: Sequence[str], class_names: Sequence[str]) -> dict[str, int]:
+    """Classes by their names, all of them or none: some only would mean that the order is not to be trusted either."""
+    places = {_letters(name): place for place, name in enumerate(class_names)}
+    found = {folder: places[_letters(folder)] for folder in folders if _letters(folder) in places}
+    if found and len(found) < len(folders):
+        strangers = [folder for folder in folders if folder not in found]
+        raise ValueError(
+            f"{data} has {len(strangers)} classes that the model does not know by name ({_few(strangers)}), and "
+            f"{len(found)} that it does; pass --class-map FILE"
+        )
+    return found
+
+
+def _letters(name: str) -> str:
+    return re.sub(r"[\W_]", "", name).lower()
 
 
 def _read_map(path: Path, folders: Sequence[str], num_classes: int) -> dict[str, int]:

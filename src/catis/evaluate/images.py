@@ -12,8 +12,10 @@ from numpy.typing import NDArray
 from catis.data.batches import Batch, batches
 from catis.data.images import BrokenImage, Pixels
 from catis.data.preprocessing import Preprocessing
+from catis.data.video_names import ClipData
 from catis.evaluate.cache import CacheWriter, ImageCache
 from catis.evaluate.classes import map_classes
+from catis.evaluate.clips import open_clips
 from catis.evaluate.sources import OpenData, open_data
 from catis.runs.identity import data_fingerprint, digest
 from catis.runs.spec import DataSpec
@@ -26,7 +28,7 @@ class ImageBatch(NamedTuple):
 
     Attributes:
         indices: (b,) places in the data set of those that could be read.
-        pixels: (b, H, W, 3) bytes of these.
+        pixels: (b, H, W, 3) bytes of these; (b, V, T, H, W, 3) of clips.
         broken: Those that could not be.
         end: Place after the last one.
     """
@@ -46,12 +48,14 @@ class Labels:
         labels: (n,) classes of the model.
         scored: Classes that may be predicted; None for all.
         fingerprint: Hash of the data set.
+        views: Inputs of the model per item: more than one for clips that are seen several times.
     """
 
     names: Sequence[str]
     labels: NDArray[np.int64]
     scored: tuple[int, ...] | None
     fingerprint: str
+    views: int = 1
 
 
 class Images(Protocol):
@@ -69,7 +73,7 @@ class PreparedImages:
 
     Attributes:
         about: Names, labels, fingerprint.
-        pixels: (n, H, W, 3) bytes; zeros where an image is broken.
+        pixels: (n, H, W, 3) bytes, (n, V, T, H, W, 3) of clips; zeros where one is broken.
         broken: Why an image could not be read, by its index.
     """
 
@@ -97,7 +101,6 @@ class StreamedImages:
     Attributes:
         about: Names, labels, fingerprint.
         data: Where they come from.
-        size: Height and width of a prepared image.
         seed: Of corruptions.
         workers: Threads that decode.
         cache: Where to keep them, None for nowhere.
@@ -107,7 +110,6 @@ class StreamedImages:
 
     about: Labels
     data: OpenData
-    size: tuple[int, int]
     seed: int = 0
     workers: int = 1
     cache: ImageCache | None = None
@@ -124,7 +126,7 @@ class StreamedImages:
         ready = self._cached()
         if ready is not None:
             return ready
-        pixels = np.zeros((len(self.about.names), *self.size, 3), np.uint8)
+        pixels = np.zeros((len(self.about.names), *self.data.shape), np.uint8)
         broken: dict[str, str] = {}
         for batch in self._decode(batch_size):
             pixels[batch.indices] = batch.pixels
@@ -134,7 +136,7 @@ class StreamedImages:
 
     def _cached(self) -> PreparedImages | None:
         found = None if self.cache is None else self.cache.find(self.key)
-        if found is None or found.pixels.shape != (len(self.about.names), *self.size, 3):
+        if found is None or found.pixels.shape != (len(self.about.names), *self.data.shape):
             return None
         return PreparedImages(self.about, found.pixels, found.broken)
 
@@ -158,14 +160,14 @@ class StreamedImages:
         end = start + len(pixels) + len(read.broken)
         good = set(read.names)
         indices = [index for index in range(start, end) if self.about.names[index] in good]
-        stacked = np.stack(pixels) if pixels else np.zeros((0, *self.size, 3), np.uint8)
+        stacked = np.stack(pixels) if pixels else np.zeros((0, *self.data.shape), np.uint8)
         return ImageBatch(np.array(indices, dtype=np.int64), stacked, read.broken, end)
 
     def _writer(self) -> CacheWriter | None:
         if self.cache is None:
             return None
         try:
-            return self.cache.write(self.key, (len(self.about.names), *self.size, 3))
+            return self.cache.write(self.key, (len(self.about.names), *self.data.shape))
         except OSError as error:
             self._uncached(error)
             return None
@@ -196,10 +198,11 @@ def open_images(
     preprocessing: Preprocessing,
     num_classes: int,
     *,
+    class_names: Sequence[str] = (),
     workers: int = 1,
     cache: ImageCache | None = None,
 ) -> StreamedImages:
-    """Open a data set for a model of so many classes; nothing is decoded yet.
+    """Open a data set for a model of so many classes, with names or without; nothing is decoded yet.
 
     Raises:
         NoImagesError: There are no images.
@@ -210,18 +213,19 @@ def open_images(
         >>> [len(batch.indices) for batch in images.batches(16)]
         [16, 8]
     """
-    data = open_data(spec, preprocessing)
-    known = map_classes(spec.name, data.classes, num_classes, spec.class_map)
+    clips = preprocessing.frames is not None or ClipData.parse(spec.name) is not None
+    data = open_clips(spec, preprocessing) if clips else open_data(spec, preprocessing)
+    known = map_classes(spec.name, data.classes, num_classes, spec.class_map, class_names)
     names = [data.source.name(index) for index in range(len(data.source))]
     labels = np.array([known.index[folder] for folder in data.folders], dtype=np.int64)
     damage = [spec.corruption, spec.severity, spec.seed] if data.damage is not None else None
     items = zip(names, data.sizes, labels.tolist(), strict=True)
     fingerprint = data_fingerprint(items, damage=damage, made=data.made)
-    about = Labels(names, labels, known.scored, fingerprint)
+    about = Labels(names, labels, known.scored, fingerprint, views=data.shape[0] if clips else 1)
     geometry = [preprocessing.size, preprocessing.crop_pct, preprocessing.interpolation, preprocessing.crop_mode]
     key = digest([spec.title, names, list(data.sizes), data.stamps, data.made, geometry, damage], size=16)
-    images = StreamedImages(about, data, preprocessing.size, spec.seed, workers, cache, key)
-    if cache is not None and not cache.fits(len(names), preprocessing.size):
+    images = StreamedImages(about, data, spec.seed, workers, cache, key)
+    if cache is not None and not cache.fits((len(names), *data.shape)):
         images.cache = None
         images.notes.append(f"{spec.title} is larger than the cache may be ({cache.limit:g} GB): decoded every time")
     return images

@@ -16,6 +16,7 @@ from torch import Tensor, nn
 from catis.data.images import BrokenImage, Pixels
 from catis.data.preprocessing import Preprocessing
 from catis.errors import CatisError
+from catis.evaluate.clips import mean_views
 from catis.evaluate.images import Images
 from catis.inference import evaluating, logits_of
 from catis.runs.predictions import Predictions
@@ -26,6 +27,8 @@ __all__ = ["BrokenImageError", "Predicted", "Progress", "predict"]
 Progress = Callable[[int, int], None]
 """Called after each batch with images done and images there are."""
 TOP = 5
+CLIPS = 6
+"""Axes of a batch of clips: (B, V, T, H, W, 3)."""
 
 
 class BrokenImageError(CatisError):
@@ -94,15 +97,13 @@ def _pass(
     scored = None if about.scored is None else torch.tensor(about.scored, device=spec.device)
     broken: list[BrokenImage] = []
     indices, found = [], []
-    for batch in images.batches(batch_size):
+    for batch in images.batches(max(1, batch_size // about.views)):
         broken += batch.broken
         if batch.broken and spec.on_error == "raise":
             first = batch.broken[0]
             raise BrokenImageError(f"{first.name}: {first.reason}; pass --on-error skip to leave such images out")
         if len(batch.indices):
-            padded = _padded(batch.pixels, batch_size) if spec.compile else batch.pixels
-            logits = run(preprocessing.normalise(padded, spec.device))[: len(batch.pixels)]
-            found.append(_best(logits, scored, spec))
+            found.append(_best(_logits(run, batch.pixels, preprocessing, spec, batch_size), scored, spec))
             indices.append(batch.indices)
         if progress is not None:
             progress(batch.end, len(about.names))
@@ -113,6 +114,20 @@ def _pass(
     top, confidence, margin = (np.concatenate(parts) for parts in zip(*found, strict=True))
     names = tuple(about.names[index] for index in order)
     return Predicted(Predictions(names, about.labels[order], top, confidence, margin), broken, batch_size)
+
+
+def _logits(
+    run: Callable[[Tensor], Tensor], pixels: Pixels, preprocessing: Preprocessing, spec: RunSpec, batch_size: int
+) -> Tensor:
+    """(B, classes) of images, or of clips, whose views go through the model side by side."""
+    inputs = pixels.reshape(-1, *pixels.shape[2:]) if pixels.ndim == CLIPS else pixels
+    parts = []
+    for start in range(0, len(inputs), batch_size):
+        part = inputs[start : start + batch_size]
+        padded = _padded(part, batch_size) if spec.compile else part
+        parts.append(run(preprocessing.normalise(padded, spec.device))[: len(part)])
+    logits = torch.cat(parts)
+    return mean_views(logits, pixels.shape[1]) if len(inputs) > len(pixels) else logits
 
 
 def _best(logits: Tensor, scored: Tensor | None, spec: RunSpec) -> tuple[Any, Any, Any]:

@@ -40,16 +40,25 @@ class LoadedModel:
         preprocessing: How it wants its images.
         weights: Hash of its weights.
         num_classes: Classes it tells apart.
+        class_names: Their names in order, if the model has any.
     """
 
     module: nn.Module
     preprocessing: Preprocessing
     weights: str
     num_classes: int
+    class_names: tuple[str, ...] = ()
 
     def images(self, spec: RunSpec, *, workers: int = 1, cache: ImageCache | None = None) -> StreamedImages:
         """The run's data set, prepared for this model."""
-        return open_images(spec.data, self.preprocessing, self.num_classes, workers=workers, cache=cache)
+        return open_images(
+            spec.data,
+            self.preprocessing,
+            self.num_classes,
+            class_names=self.class_names,
+            workers=workers,
+            cache=cache,
+        )
 
 
 def load(spec: ModelSpec, seed: int = 0) -> LoadedModel:
@@ -62,7 +71,7 @@ def load(spec: ModelSpec, seed: int = 0) -> LoadedModel:
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(seed)
         model, preprocessing = spec.load()
-    return LoadedModel(model, preprocessing, weights_hash(model), _num_classes(model))
+    return LoadedModel(model, preprocessing, weights_hash(model), _num_classes(model), _class_names(model))
 
 
 def _num_classes(model: nn.Module) -> int:
@@ -70,6 +79,13 @@ def _num_classes(model: nn.Module) -> int:
     if not found:
         raise CatisError(f"{type(model).__name__} has no classifier: there are no classes to compare with labels")
     return int(found)
+
+
+def _class_names(model: nn.Module) -> tuple[str, ...]:
+    """Names of the classes of a transformers model; those it makes up itself, LABEL_0 and so on, are none."""
+    names = getattr(getattr(model, "config", None), "id2label", None) or {}
+    said = tuple(str(names[place]) for place in sorted(names))
+    return () if all(name.startswith("LABEL_") for name in said) else said
 
 
 def evaluate_run(

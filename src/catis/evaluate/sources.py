@@ -20,7 +20,7 @@ from catis.runs.data_names import CORRUPTED, ZOO
 from catis.runs.spec import DataSpec
 from catis.zoo.dataset import ZooDataset, dataset
 
-__all__ = ["OpenData", "open_data"]
+__all__ = ["OpenData", "file_facts", "open_data"]
 
 ZOO_IMAGES = 2400
 """Images of an embedded view unless a limit is set: what the cards of the zoo's models are measured on."""
@@ -37,7 +37,8 @@ class OpenData:
         sizes: Bytes of every file; 0 for images that are made on demand.
         stamps: Whatever changes when the pixels do, for the cache; paths and times of files.
         damage: Makes the corrupted version, None if the images are taken as they are.
-        made: What images that are made on demand are made of; None for files.
+        shape: Of a prepared image, (H, W, 3), or of the views of a clip, (V, T, H, W, 3).
+        made: What images that are made on demand are made of, or how clips are sampled; None for image files.
     """
 
     source: ImageSource
@@ -46,6 +47,7 @@ class OpenData:
     sizes: Sequence[int]
     stamps: Any
     damage: Damage | None
+    shape: tuple[int, ...]
     made: Any = None
 
 
@@ -70,11 +72,11 @@ def open_data(spec: DataSpec, preprocessing: Preprocessing) -> OpenData:
     if spec.name == CORRUPTED:
         root = root / str(spec.corruption) / str(spec.severity)
     source = ImageFolder(root, preprocessing, spec.limit)
-    sizes, times = zip(*(_stat(root / name) for name in source.names), strict=True)
-    stamps = [str(root.resolve()), PIL.__version__, list(times)]
+    sizes, times = file_facts(root, source.names)
+    stamps = [str(root.resolve()), PIL.__version__, times]
     folders = [_folder(root, name) for name in source.names]
     classes = sorted(path.name for path in root.iterdir() if path.is_dir() and not path.name.startswith("."))
-    return OpenData(source, folders, classes, sizes, stamps, _damage(spec, generated))
+    return OpenData(source, folders, classes, sizes, stamps, _damage(spec, generated), (*preprocessing.size, 3))
 
 
 def _open_zoo(spec: DataSpec, preprocessing: Preprocessing) -> OpenData:
@@ -85,7 +87,8 @@ def _open_zoo(spec: DataSpec, preprocessing: Preprocessing) -> OpenData:
     folders = [images.classes[index % len(images.classes)] for index in range(len(images))]
     source = _ZooImages(images, preprocessing)
     sizes, made = [0] * len(images), [view, *named.values()]
-    return OpenData(source, folders, images.classes, sizes, [catis.__version__], _damage(spec, generated), made)
+    damage, shape = _damage(spec, generated), (*preprocessing.size, 3)
+    return OpenData(source, folders, images.classes, sizes, [catis.__version__], damage, shape, made)
 
 
 class _ZooImages:
@@ -112,6 +115,12 @@ def _damage(spec: DataSpec, generated: bool) -> Damage | None:
 
 def _corrupt(pixels: Pixels, seed: int, *, name: str, severity: int) -> Pixels:
     return corrupt(pixels, name, severity, seed)
+
+
+def file_facts(root: Path, names: Sequence[str]) -> tuple[list[int], list[int]]:
+    """Sizes and times of files."""
+    sizes, times = zip(*(_stat(root / name) for name in names), strict=True)
+    return list(sizes), list(times)
 
 
 def _stat(path: Path) -> tuple[int, int]:
