@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import csv
 import json
 from collections.abc import Sequence
 from pathlib import Path
@@ -10,13 +9,12 @@ from typing import Annotated, Any, Literal
 
 import torch
 import typer
-from rich import box
 from rich.console import Console
 from rich.markup import escape
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn, TimeRemainingColumn
-from rich.table import Table
 
 from catis.cli.arguments import Checkpoint, Options, parse_amount, parse_options
+from catis.cli.tables import as_csv, build_table, print_table
 from catis.evaluate.cache import ImageCache, default_cache
 from catis.evaluate.metrics import mean_corrupted_accuracy, shift_average
 from catis.evaluate.suite import Finished, evaluate_suite
@@ -181,14 +179,8 @@ def _tell(done: Finished, console: Console) -> None:
 
 def show(records: Sequence[Record], model: str, console: Console) -> None:
     """Print the table, and the means over data sets where they are defined."""
-    table = Table(title=model, title_justify="left", box=box.SIMPLE_HEAD, pad_edge=False)
-    table.add_column("data", overflow="fold")
-    table.add_column("method", overflow="fold")
-    for column in ("top-1 (95 %)", "top-5", "n", "GMACs", "tokens", "agree"):
-        table.add_column(column, justify="right", no_wrap=True)
-    for record in records:
-        table.add_row(*_cells(record))
-    console.print(table)
+    columns = ["data", "method", "top-1 (95 %)", "top-5", "n", "GMACs", "tokens", "agree"]
+    print_table(console, build_table(columns, [_cells(record) for record in records], title=model))
     for method in dict.fromkeys((record.method, record.schedule) for record in records):
         same = [record for record in records if (record.method, record.schedule) == method]
         word = " ".join(filter(None, method))
@@ -199,13 +191,13 @@ def show(records: Sequence[Record], model: str, console: Console) -> None:
             console.print(f"mCA, {data}, {word}: {mean:.2f} over {count} of 75 corrupted sets", highlight=False)
 
 
-def _cells(record: Record) -> list[str]:
+def _cells(record: Record) -> list[Any]:
     data = DataSpec(record.data, corruption=record.corruption, severity=record.severity).title
-    n = f"{record.n_read}" if record.n_broken == 0 else f"{record.n_read} of {record.n_total}"
-    same = "-" if record.agreement is None else f"{record.agreement:.2f}"
-    top1 = f"{record.top1:.2f} ({record.top1_low:.1f}-{record.top1_high:.1f})"
+    n = record.n_read if record.n_broken == 0 else f"{record.n_read} of {record.n_total}"
+    top1 = f"{record.top1:5.2f} ({record.top1_low:.1f}-{record.top1_high:.1f})"
+    same = None if record.agreement is None else round(record.agreement, 2)
     method = f"{record.method} {record.schedule}".strip()
-    return [data, method, top1, f"{record.top5:.2f}", n, f"{record.gmacs:.2f}", str(record.tokens[-1]), same]
+    return [data, method, top1, round(record.top5, 2), n, float(f"{record.gmacs:.3g}"), record.tokens[-1], same]
 
 
 def _cache_line(cache: ImageCache) -> str:
@@ -218,7 +210,4 @@ def write_results(path: Path, rows: Sequence[dict[str, Any]], form: str) -> None
     if form == "json":
         path.write_text(json.dumps(list(rows), indent=4) + "\n", encoding="utf-8")
         return
-    with path.open("w", newline="", encoding="utf-8") as file:
-        writer = csv.DictWriter(file, rows[0].keys())
-        writer.writeheader()
-        writer.writerows(rows)
+    path.write_text(as_csv(list(rows[0]), [list(row.values()) for row in rows]), encoding="utf-8")

@@ -1,0 +1,103 @@
+"""SQL over a results store: DuckDB reads the records where they lie."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from catis.runs.record import Record
+from catis.runs.store import Store
+
+__all__ = ["SUMMARY", "Answer", "filter_records", "query"]
+
+COLUMNS = {
+    "name": "VARCHAR", "model": "VARCHAR", "settings": "JSON", "weights": "VARCHAR", "param_count": "BIGINT",
+    "preprocessing": "JSON", "method": "VARCHAR", "r": "DOUBLE", "schedule": "VARCHAR", "amounts": "INTEGER[]",
+    "options": "JSON", "prop_attn": "BOOLEAN", "data": "VARCHAR", "corruption": "VARCHAR", "severity": "INTEGER",
+    "data_seed": "BIGINT", "data_fingerprint": "VARCHAR", "precision": "VARCHAR", "compiled": "BOOLEAN",
+    "seed": "BIGINT", "classes": "INTEGER", "n_total": "INTEGER", "n_read": "INTEGER", "n_broken": "INTEGER",
+    "broken": "JSON", "correct1": "INTEGER", "correct5": "INTEGER", "top1": "DOUBLE", "top1_low": "DOUBLE",
+    "top1_high": "DOUBLE", "top5": "DOUBLE", "top5_low": "DOUBLE", "top5_high": "DOUBLE", "agreement": "DOUBLE",
+    "agreement_n": "INTEGER", "gmacs": "DOUBLE", "gmacs_vanilla": "DOUBLE", "gmacs_matching": "DOUBLE",
+    "patches": "INTEGER", "tokens": "INTEGER[]", "versions": "JSON", "predictions": "VARCHAR", "environment": "JSON",
+    "schema": "INTEGER",
+}  # fmt: skip
+"""Columns of the table `results`, one for each field of a record."""
+SUMMARY = """
+    SELECT model, data || coalesce('@' || corruption || ':' || severity, '') AS data, method, schedule AS r,
+        round(top1, 2) AS top1, round(top1_low, 2) AS low, round(top1_high, 2) AS high, round(top5, 2) AS top5,
+        n_read AS n, n_broken AS broken, round(gmacs, 3) AS gmacs, tokens[-1] AS tokens, round(agreement, 2) AS agree
+    FROM results ORDER BY ALL
+"""
+
+
+@dataclass(frozen=True)
+class Answer:
+    """Rows with named columns."""
+
+    columns: Sequence[str]
+    rows: Sequence[Sequence[Any]]
+
+
+def filter_records(records: Sequence[Record], wanted: Mapping[str, Sequence[str]]) -> list[Record]:
+    """Records whose fields match one of the patterns given for each, with `*` and `?` as in file names.
+
+    Example:
+        >>> filter_records([], {"method": ["tome"]})
+        []
+    """
+    from fnmatch import fnmatchcase
+
+    return [
+        record
+        for record in records
+        if all(
+            any(fnmatchcase(str(getattr(record, field)), pattern) for pattern in patterns)
+            for field, patterns in wanted.items()
+            if patterns
+        )
+    ]
+
+
+def query(store: Store, records: Sequence[Record], sql: str = SUMMARY) -> Answer:
+    """Ask DuckDB. The table `results` has these records, `predictions` their images, with the run's name as `run`.
+
+    Args:
+        store: Where the records are.
+        records: Those that the query sees; damaged ones are not among them.
+        sql: Any query.
+
+    Raises:
+        ValueError: DuckDB cannot run the query; the message is DuckDB's.
+    """
+    import duckdb
+
+    connection = duckdb.connect()
+    try:
+        _fill(connection, store, records)
+        found = connection.execute(sql)
+        return Answer([column[0] for column in found.description or ()], found.fetchall())
+    except duckdb.Error as error:
+        raise ValueError(f"DuckDB: {error}") from error
+    finally:
+        connection.close()
+
+
+def _fill(connection: Any, store: Store, records: Sequence[Record]) -> None:
+    columns = ", ".join(f"'{name}': '{kind}'" for name, kind in COLUMNS.items())
+    if not records:
+        empty = ", ".join(f'"{name}" {kind}' for name, kind in COLUMNS.items())
+        connection.execute(f"CREATE TABLE results ({empty})")
+        return
+    files = [str(store.path(record.name)) for record in records]
+    read = f"read_json($files, columns = {{{columns}}}, format = 'auto', maximum_object_size = 268435456)"
+    connection.execute(f"CREATE TABLE results AS SELECT * FROM {read}", {"files": files})
+    tables = [str(store.folder / record.predictions) for record in records if record.predictions]
+    if tables:
+        listed = ", ".join("'" + table.replace("'", "''") + "'" for table in tables)
+        connection.execute(
+            f"CREATE VIEW predictions AS SELECT results.name AS run, images.* EXCLUDE (filename) "
+            f"FROM read_parquet([{listed}], filename = true) AS images "
+            f"JOIN results ON results.predictions = parse_filename(images.filename)"
+        )
