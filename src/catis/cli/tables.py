@@ -33,15 +33,16 @@ def build_table(columns: Sequence[str], rows: Rows, title: str | None = None) ->
 def print_table(console: Console, table: Table) -> None:
     """Print a table whole, also where it is wider than the screen, so that nothing is cut when it goes to a file."""
     wanted = Measurement.get(console, console.options.update(width=WIDEST, max_width=WIDEST), table).maximum
-    console.print(table, width=max(wanted, 1), crop=False, no_wrap=True, overflow="ignore")
+    whole = Console(file=console.file, width=max(wanted, console.width))
+    whole.print(table, crop=False)
 
 
 def as_csv(columns: Sequence[str], rows: Rows) -> str:
-    """Comma-separated lines with a header.
+    r"""Comma-separated lines with a header.
 
     Example:
         >>> as_csv(["a", "b"], [[1, None]])
-        'a,b\\n1,\\n'
+        'a,b\n1,\n'
     """
     file = io.StringIO()
     writer = csv.writer(file, lineterminator="\n")
