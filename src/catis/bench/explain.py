@@ -12,7 +12,6 @@ SUSPICIOUS = 1.1
 """Efficiency above this is flagged: time saved that the multiply-adds do not account for."""
 FAIR = 0.9
 """Efficiency from which nothing needs explaining: the rest is within the noise of a quiet machine."""
-_WORTH_TELLING = 0.1  # of all the time lost; smaller parts only clutter
 _UNSTEADY = 1.3  # third quartile over the first
 _UNSATURATED = 1.25  # an image this many times dearer than at the largest batch: the batch is too small
 
@@ -59,7 +58,7 @@ def explain(found: Evidence) -> list[str]:
     Example:
         >>> slow = Evidence(1, vanilla=0.024, reduced=0.020, mac_ratio=2.0, speedup=1.2, phases=Phases(choose=0.0078))
         >>> explain(slow)
-        ['20.0 ms where 12.0 would be all of the saving; of the 8.0 lost, choosing tokens takes 7.8']
+        ['slower than the multiply-adds promise; most of the time lost goes to choosing tokens']
     """
     reasons = []
     if found.efficiency > SUSPICIOUS:
@@ -88,22 +87,19 @@ def lost_time(found: Evidence) -> dict[str, float]:
 
 
 _WORDS = {
-    "products": "matrix products that do not shrink with their multiply-adds take {ms}",
-    "choosing": "choosing tokens takes {ms}",
-    "merging": "merging them takes {ms}",
-    "bias": "the size bias takes {ms} in the attention kernel",
-    "rest": "what is left, norms, activations and calls, takes {ms} too much",
+    "products": "the matrix products themselves, whose kernels do not get faster by as much as they get smaller",
+    "choosing": "choosing tokens",
+    "merging": "merging tokens",
+    "bias": "the size bias in the attention kernel",
+    "rest": "the rest: norms, activations, and the calls themselves",
 }
 
 
 def _account(found: Evidence) -> str:
-    ideal = found.vanilla / found.mac_ratio
-    lost = found.reduced - ideal
-    parts = sorted(lost_time(found).items(), key=lambda part: -part[1])
-    told = [_WORDS[name].format(ms=_ms(part)) for name, part in parts if part > _WORTH_TELLING * lost]
-    start = "slower than vanilla: " if found.speedup < 1 else ""
-    where = f"{_ms(found.reduced)} ms where {_ms(ideal)} would be all of the saving"
-    return f"{start}{where}; of the {_ms(lost)} lost, {', '.join(told)}"
+    parts = lost_time(found)
+    main = max(parts, key=lambda name: parts[name])
+    what = "slower than vanilla" if found.speedup < 1 else "slower than the multiply-adds promise"
+    return f"{what}; most of the time lost goes to {_WORDS[main]}"
 
 
 def _batch(found: Evidence) -> str:
@@ -168,13 +164,12 @@ def _data(found: Evidence) -> str:
 
 
 def _unsteady(found: Evidence) -> str:
-    """Rounds that do not agree: no reason above is worth more than they are."""
+    """Rounds that do not agree: no reason is worth more than they are."""
     if found.spread is None or found.spread[1] < _UNSTEADY * found.spread[0]:
         return ""
-    low, high = found.spread
     return (
-        f"unsteady: half of the rounds lie between {low:.2f} and {high:.2f}, the others outside; something else uses the "
-        "machine, so run it again before believing any of this"
+        f"unsteady: the quartiles are more than {_UNSTEADY} times apart, so something else is using the machine; run "
+        "it again before believing any of this"
     )
 
 

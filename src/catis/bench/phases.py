@@ -17,7 +17,7 @@ from torch.overrides import TorchFunctionMode
 
 from catis.bench.light import attention_step
 from catis.bench.settings import Precision
-from catis.bench.timing import Step, median_seconds
+from catis.bench.timing import Step, least_seconds
 from catis.core.block import BlockRecord
 from catis.core.execute import execute
 from catis.core.plan import Plan
@@ -48,7 +48,7 @@ class Phases:
 
 
 def time_phases(
-    model: nn.Module, images: Tensor, precision: Precision, *, repeats: int = 5, threads: int | None = None
+    model: nn.Module, images: Tensor, precision: Precision, *, repeats: int = 3, threads: int | None = None
 ) -> Phases | None:
     """Time the parts of a reduced model's pass.
 
@@ -117,7 +117,7 @@ class _Clock:
             with torch.no_grad(), self.precision.autocast(self.device):
                 return step()
 
-        return median_seconds(as_in_the_model, self.repeats, self.threads)
+        return least_seconds(as_in_the_model, self.repeats, self.threads)
 
 
 @dataclass(frozen=True)

@@ -6,7 +6,7 @@ from pathlib import Path
 
 from torch import nn
 
-from catis.bench.timing import median_seconds
+from catis.bench.timing import least_seconds
 from catis.data.batches import batches
 from catis.data.images import ImageFolder, NoImagesError
 from catis.data.preprocessing import Preprocessing
@@ -22,7 +22,7 @@ def seconds_per_image(root: str | Path, model: nn.Module, workers: int, limit: i
         model: Whose preprocessing is used.
         workers: Threads that read.
         limit: Images to read, spread over the folder.
-        repeats: Passes over them; the median counts. Files are in the page cache by then: a slow disk is not seen.
+        repeats: Passes over them; the shortest counts. Files are in the page cache by then: a slow disk is not seen.
 
     Raises:
         NoImagesError: None of them could be read.
@@ -49,4 +49,4 @@ def seconds_per_image(root: str | Path, model: nn.Module, workers: int, limit: i
     count = read()
     if count == 0:
         raise NoImagesError(f"none of the {len(source)} images tried in {root} could be read")
-    return median_seconds(read, repeats) / count
+    return least_seconds(read, repeats) / count

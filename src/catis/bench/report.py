@@ -45,9 +45,14 @@ class Row:
         p99_ms: Time that 99 of 100 stay below.
         rounds: Timed passes.
         peak_memory_mb: Most that a pass allocates at once, weights and input not counted.
-        choose_ms: Choosing tokens.
-        attention_map_ms: The part of it that writes out the attention map.
-        merge_ms: Merging and evicting them.
+        lost_ms: Time beyond vanilla's over the MAC ratio; the five that follow add up to it.
+        products_ms: Matrix products that take longer than their share of multiply-adds.
+        choosing_ms: Choosing tokens.
+        merging_ms: Merging and evicting them.
+        bias_ms: What the attention kernel takes longer because of the log-size bias.
+        rest_ms: What is left: norms, activations, calls.
+        attention_map_ms: The part of choosing that writes out the attention map.
+        unfused_ms: What the model's own attention takes longer than the fused kernel.
         compile_seconds: First pass under torch.compile.
         reading_ms: Reading and preparing a batch, if images were given.
         reasons: Why it is not as fast as its multiply-adds promise.
@@ -78,9 +83,14 @@ class Row:
     p99_ms: float | None = None
     rounds: int = 0
     peak_memory_mb: float | None = None
-    choose_ms: float | None = None
+    lost_ms: float | None = None
+    products_ms: float | None = None
+    choosing_ms: float | None = None
+    merging_ms: float | None = None
+    bias_ms: float | None = None
+    rest_ms: float | None = None
     attention_map_ms: float | None = None
-    merge_ms: float | None = None
+    unfused_ms: float | None = None
     compile_seconds: float | None = None
     reading_ms: float | None = None
     reasons: tuple[str, ...] = ()

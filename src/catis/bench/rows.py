@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 from torch import nn
 
-from catis.bench.explain import SUSPICIOUS, Evidence, explain
+from catis.bench.explain import SUSPICIOUS, Evidence, explain, lost_time
 from catis.bench.phases import Phases
 from catis.bench.report import Row
 from catis.bench.timing import Ratio, paired_ratio
@@ -115,9 +115,8 @@ def _common(one: Measured, facts: Facts) -> dict[str, Any]:
         "gmacs_ratio": facts.vanilla_macs / one.macs,
         "compile_seconds": one.compile_seconds,
         "peak_memory_mb": None if one.peak is None else one.peak / 2**20,
-        "choose_ms": None if one.phases is None else _ms(one.phases.choose),
         "attention_map_ms": None if one.phases is None else _ms(one.phases.attention_map),
-        "merge_ms": None if one.phases is None else _ms(one.phases.merge),
+        "unfused_ms": None if one.phases is None else _ms(one.phases.unfused),
     }
 
 
@@ -150,8 +149,14 @@ def _against(
         "speedup_high": speed.high,
         "efficiency": evidence.efficiency,
         "suspicious": evidence.efficiency > SUSPICIOUS,
-        "reasons": () if one.variant.is_vanilla else tuple(explain(evidence)),
+        **({} if one.variant.is_vanilla else _lost(evidence)),
     }
+
+
+def _lost(found: Evidence) -> dict[str, Any]:
+    parts = lost_time(found)
+    each = {f"{name}_ms": _ms(seconds) for name, seconds in parts.items()}
+    return {**each, "lost_ms": _ms(sum(parts.values())), "reasons": tuple(explain(found))}
 
 
 def _evidence(

@@ -32,7 +32,7 @@ class Protocol:
 
 
 PRESETS = {
-    "quick": Protocol(max_seconds=2.0),
+    "quick": Protocol(max_seconds=1.5),
     "paper": Protocol((64,), 50, 200),
     "timm": Protocol((256,), 10, 40),
 }

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import random
-import statistics
 import time
 from collections.abc import Callable, Hashable, Mapping, Sequence
 from dataclasses import dataclass
@@ -15,7 +14,7 @@ from torch.utils.benchmark import Timer
 
 from catis.bench.memory import is_out_of_memory
 
-__all__ = ["FEWEST_ROUNDS", "Progress", "Ratio", "Step", "Timed", "median_seconds", "paired_ratio", "time_rounds"]
+__all__ = ["FEWEST_ROUNDS", "Progress", "Ratio", "Step", "Timed", "least_seconds", "paired_ratio", "time_rounds"]
 
 Step = Callable[[], object]
 Progress = Callable[[int, int], None]
@@ -85,10 +84,10 @@ def time_rounds(
     return Timed(seconds, failed)
 
 
-def median_seconds(step: Step, repeats: int, threads: int | None = None) -> float:
-    """Median time of a step that runs alone."""
+def least_seconds(step: Step, repeats: int, threads: int | None = None) -> float:
+    """Shortest time of a step that runs alone: what it takes when nothing disturbs it."""
     timer = _timer(step, threads or torch.get_num_threads())
-    return statistics.median(_once(timer) for _ in range(repeats))
+    return min(_once(timer) for _ in range(repeats))
 
 
 @dataclass(frozen=True)
