@@ -12,10 +12,10 @@ from catis.data.preprocessing import Preprocessing
 from catis.data.video import ClipFolder
 from catis.data.video_decode import import_av
 from catis.data.video_names import ClipData
-from catis.evaluate.sources import OpenData, file_facts
+from catis.evaluate.sources import OpenData, file_facts, open_data
 from catis.runs.spec import DataSpec
 
-__all__ = ["mean_views", "open_clips"]
+__all__ = ["count_items", "mean_views", "open_clips"]
 
 
 def open_clips(spec: DataSpec, preprocessing: Preprocessing) -> OpenData:
@@ -41,6 +41,18 @@ def open_clips(spec: DataSpec, preprocessing: Preprocessing) -> OpenData:
     stamps = [str(source.root.resolve()), PIL.__version__, import_av().__version__, times]
     folders = [name.split("/")[0] for name in source.names]
     return OpenData(source, folders, source.classes, sizes, stamps, None, shape, made=asdict(sampling))
+
+
+def count_items(spec: DataSpec) -> int:
+    """Images or clips in a data set; none is read.
+
+    Example:
+        >>> count_items(DataSpec("zoo-clean", limit=24))
+        24
+    """
+    if ClipData.parse(spec.name) is None:
+        return len(open_data(spec, Preprocessing()).source)
+    return len(open_clips(spec, Preprocessing(frames=1)).source)
 
 
 def mean_views(logits: Tensor, views: int) -> Tensor:

@@ -6,9 +6,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from catis.data.preprocessing import Preprocessing
 from catis.errors import CatisError
-from catis.evaluate.sources import open_data
+from catis.evaluate.clips import count_items
 from catis.runs.data_names import CORRUPTED
 from catis.runs.spec import DataSpec
 from catis.sweep.jobs import Job
@@ -67,7 +66,7 @@ def _folder(data: DataSpec) -> Path | None:
 
 def _count(data: DataSpec, problems: dict[str, None]) -> int | None:
     try:
-        return len(open_data(data, Preprocessing()).source)
+        return count_items(data)
     except (CatisError, ValueError, OSError) as error:
         problems[f"data {data.title}: {error}"] = None
         return None

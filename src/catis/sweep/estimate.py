@@ -12,6 +12,7 @@ import torch
 from torch import Tensor, nn
 
 from catis.data.preprocessing import Preprocessing
+from catis.data.video_names import ClipData
 from catis.runs.spec import RunSpec
 from catis.sweep.costs import skeleton
 from catis.sweep.jobs import Job
@@ -50,10 +51,15 @@ def estimate(jobs: Sequence[Job], gmacs: Sequence[float], images: Sequence[int |
     """
     rates, how = _rates(jobs, gmacs)
     seconds = [
-        None if count is None or job.model not in rates else count * cost / rates[job.model]
+        None if count is None or job.model not in rates else count * _views(job) * cost / rates[job.model]
         for job, cost, count in zip(jobs, gmacs, images, strict=True)
     ]
     return Estimate(seconds, how)
+
+
+def _views(job: Job) -> int:
+    clips = ClipData.parse(job.spec.data.name)
+    return 1 if clips is None else clips.segments * clips.crops
 
 
 def _rates(jobs: Sequence[Job], gmacs: Sequence[float]) -> tuple[dict[str, float], list[str]]:
@@ -80,9 +86,10 @@ def _weight_bytes(spec: RunSpec) -> int:
 def _seconds(spec: RunSpec, batch: int) -> float:
     """Of the faster of two passes, after one that warms up."""
     model = skeleton(spec.model, device=spec.device)
-    height, width = Preprocessing.for_model(model).size
+    prepared = Preprocessing.for_model(model)
+    shape = (batch, *([prepared.frames] if prepared.frames else []), 3, *prepared.size)
     dtype = getattr(torch, spec.precision) if not spec.precision.startswith("amp") else torch.float32
-    images = torch.zeros(batch, 3, height, width, device=spec.device, dtype=dtype)
+    images = torch.zeros(shape, device=spec.device, dtype=dtype)
     model = model.to(dtype)
     with torch.inference_mode(), _autocast(spec):
         return min([_pass(model, images) for _ in range(3)][1:])
@@ -97,5 +104,6 @@ def _autocast(spec: RunSpec) -> Any:
 
 def _pass(model: nn.Module, images: Tensor) -> float:
     start = time.perf_counter()
-    model(images).sum().item()  # waits for the device
+    out = model(images)
+    getattr(out, "logits", out).sum().item()  # waits for the device
     return time.perf_counter() - start
