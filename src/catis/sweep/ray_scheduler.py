@@ -1,0 +1,153 @@
+"""Gives runs to the workers of a Ray cluster, begins them again when a worker dies, and writes what comes back.
+
+Only this process writes to the store, so a run that two workers did, because one was thought dead, is there once.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field, replace
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from catis.errors import CatisError
+from catis.runs.predictions import Predictions
+from catis.runs.store import Store
+from catis.sweep.events import Events, attempt, describe
+from catis.sweep.groups import Group
+from catis.sweep.jobs import Job
+from catis.sweep.ray_worker import Shared
+
+__all__ = ["Hired", "Scheduler"]
+
+RETRIES = 3
+"""How often a run is begun again after its worker died."""
+
+
+class Hired(NamedTuple):
+    """A worker that is up: Ray's handle and the id of its process."""
+
+    handle: Any
+    pid: int
+
+
+@dataclass
+class _Task:
+    """A run on its way, and how often its worker died."""
+
+    job: Job
+    group: _Open
+    lost: int = 0
+
+
+@dataclass
+class _Open:
+    """A group whose model and images are in the object store, and runs that wait for its plain one."""
+
+    model: Any
+    images: Any
+    vanilla: Any = None
+    waiting: list[_Task] = field(default_factory=list)
+
+
+class Scheduler:
+    """Keeps workers busy: runs of a group wait for its plain one, the next group is opened when a worker is idle.
+
+    Args:
+        ray: The connected module.
+        store: Where records go.
+        events: Told of everything that happens.
+        groups: What there is to do.
+        hire: Starts so many workers.
+    """
+
+    def __init__(
+        self, ray: Any, store: Store, events: Events, groups: Iterator[Group], hire: Callable[[int], list[Hired]]
+    ) -> None:
+        self._ray, self._store, self._events, self._groups, self._hire = ray, store, events, groups, hire
+        self._idle: list[Hired] = []
+        self._ready: deque[_Task] = deque()
+        self._running: dict[Any, tuple[Hired, _Task]] = {}
+        self._model: tuple[Any, Any] = (None, None)
+
+    def run(self, workers: int) -> None:
+        """Do everything with so many workers; none are started if there is nothing to do."""
+        if self._has_ready():
+            self._idle = self._hire(workers)
+        while self._give_out():
+            done, _ = self._ray.wait(list(self._running), num_returns=1)
+            self._take_back(done[0], *self._running.pop(done[0]))
+
+    def _has_ready(self) -> bool:
+        """Whether a run may begin now; opens groups until one does."""
+        while not self._ready:
+            group = next(self._groups, None)
+            if group is None:
+                return False
+            attempt(self._events, [job for _, job in group.todo], self._put, group)
+        return True
+
+    def _put(self, group: Group) -> None:
+        if self._model[0] is not group.model:
+            self._model = group.model, self._ray.put(group.model)
+        images = group.images.prepared(group.todo[0][1].spec.batch_size)
+        in_memory = replace(images, pixels=np.asarray(images.pixels))  # a mapped file is not what workers can share
+        opened = _Open(self._model[1], self._ray.put(in_memory))
+        tasks = [_Task(job, opened) for _, job in group.todo]
+        if group.vanilla is not None:
+            opened.vanilla = self._ray.put(group.vanilla)
+            self._ready.extend(tasks)
+        else:
+            self._ready.append(tasks[0])
+            opened.waiting = tasks[1:]
+
+    def _give_out(self) -> bool:
+        """Give every idle worker a run, as far as there are any; whether some are running then."""
+        while self._idle and self._has_ready():
+            worker, task = self._idle.pop(), self._ready.popleft()
+            self._events.started(task.job, worker.pid)
+            shared = Shared(task.group.model, task.group.images, task.group.vanilla)
+            self._running[worker.handle.run.remote(task.job.spec, shared)] = worker, task
+        if self._ready and not self._running:
+            raise CatisError("no worker is left and none could be started; run the same command again to go on")
+        return bool(self._running)
+
+    def _take_back(self, reference: Any, worker: Hired, task: _Task) -> None:
+        """Write what came of a run; begin it again, with a new worker, if its worker died."""
+        errors = self._ray.exceptions
+        try:
+            record, predictions = self._ray.get(reference)
+        except errors.RayTaskError as error:
+            self._idle.append(worker)
+            self._fail(task, describe(error.cause if isinstance(error.cause, BaseException) else error))
+        except errors.RayError as error:  # of the cluster, not of the run
+            self._idle += self._hire(1)
+            self._again(task, describe(error))
+        else:
+            self._idle.append(worker)
+            if attempt(self._events, [task.job], self._store.write, record, predictions) is not None:
+                self._events.finished(task.job, record)
+            self._release(task.group, predictions)
+
+    def _again(self, task: _Task, reason: str) -> None:
+        task.lost += 1
+        if task.lost > RETRIES:
+            self._fail(task, f"its worker died {task.lost} times; the last time: {reason}")
+        else:
+            self._events.lost(task.job, reason)
+            self._ready.appendleft(task)
+
+    def _fail(self, task: _Task, error: str) -> None:
+        self._events.failed(task.job, error)
+        for other in task.group.waiting:
+            self._events.failed(other.job, "the vanilla run that it is compared with failed")
+        task.group.waiting = []
+
+    def _release(self, group: _Open, predictions: Predictions) -> None:
+        """The plain run of a group is done, so the others may go."""
+        if group.waiting:
+            group.vanilla = self._ray.put(predictions)
+            self._ready.extend(group.waiting)
+            group.waiting = []
