@@ -82,7 +82,7 @@ def shared_copy(model: nn.Module) -> nn.Module:
 def amount_text(r: RLike) -> str:
     """An amount as the command line spells it."""
     if isinstance(r, tuple):
-        return ":".join(map(str, r))
+        return ":".join(f"{part:g}" for part in r)
     return ",".join(map(str, r)) if isinstance(r, list) else str(r)
 
 
