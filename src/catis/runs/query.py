@@ -28,7 +28,7 @@ SUMMARY = """
     SELECT model, data || coalesce('@' || corruption || ':' || severity, '') AS data, method, schedule AS r,
         round(top1, 2) AS top1, round(top1_low, 2) AS low, round(top1_high, 2) AS high, round(top5, 2) AS top5,
         n_read AS n, n_broken AS broken, round(gmacs, 3) AS gmacs, tokens[-1] AS tokens, round(agreement, 2) AS agree
-    FROM results ORDER BY ALL
+    FROM results ORDER BY model, 2, method, results.gmacs DESC
 """
 
 
