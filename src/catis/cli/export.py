@@ -13,7 +13,6 @@ from torch import nn
 from catis.api import apply
 from catis.cli.arguments import parse_amount
 from catis.cli.diagnose import load_model
-from catis.errors import require
 from catis.export import ExportReport, export_onnx, save_program
 from catis.hosts.dispatch import example_shape
 from catis.recipe import save_recipe
@@ -43,24 +42,11 @@ def export_command(
 
 
 def load_any(name: str, checkpoint: Path | None, random_weights: bool) -> nn.Module:
-    """A model in eval mode: a saved transformers model if the name is a directory, else a zoo or timm model."""
-    if Path(name).is_dir():
-        return _load_saved(Path(name))
+    """A model in eval mode, as `catis.models.load_model` gives it; timm's also with random weights."""
     if random_weights and timm.is_model(name):
         net: nn.Module = timm.create_model(name)
         return net.eval()
     return load_model(name, checkpoint)[0].eval()
-
-
-def _load_saved(path: Path) -> nn.Module:
-    require("a directory that save_pretrained wrote", "transformers", "transformers")
-    import transformers
-
-    config = transformers.AutoConfig.from_pretrained(path)
-    kind = (config.architectures or [""])[0]
-    if not hasattr(transformers, kind):
-        raise ValueError(f"{path} says its class is {kind!r}, which this transformers does not have")
-    return getattr(transformers, kind).from_pretrained(path).eval()  # type: ignore[no-any-return]
 
 
 def _export(
