@@ -13,6 +13,7 @@ SUSPICIOUS = 1.1
 FAIR = 0.9
 """Efficiency from which nothing needs explaining: the rest is within the noise of a quiet machine."""
 _UNSTEADY = 1.3  # third quartile over the first
+_BUSY = 0.5  # share of matrix products in a pass below which the kernels wait for the calls
 _UNSATURATED = 1.25  # an image this many times dearer than at the largest batch: the batch is too small
 
 
@@ -60,13 +61,12 @@ def explain(found: Evidence) -> list[str]:
         >>> explain(slow)
         ['slower than the multiply-adds promise; most of the time lost goes to choosing tokens']
     """
-    reasons = []
+    reasons = [_unsteady(found)]
     if found.efficiency > SUSPICIOUS:
         reasons.append(_too_good(found))
     elif found.efficiency < FAIR:
-        reasons.append(_account(found))
-        reasons += [told for told in (_batch(found), _unfused(found), _attention_map(found)) if told]
-    return reasons + [told for told in (_data(found), _unsteady(found)) if told]
+        reasons += [_account(found), _batch(found) or _overhead(found), _unfused(found), _attention_map(found)]
+    return [told for told in (*reasons, _data(found)) if told]
 
 
 def lost_time(found: Evidence) -> dict[str, float]:
@@ -113,6 +113,16 @@ def _batch(found: Evidence) -> str:
     return (
         f"batch too small: vanilla takes {_ms(here)} ms an image at batch {found.batch_size}, {_ms(there)} at {batch}; "
         "what is left over is overhead, which fewer tokens do not shrink"
+    )
+
+
+def _overhead(found: Evidence) -> str:
+    """Most of vanilla's pass is not multiply-adds at all."""
+    if found.light_vanilla is None or found.light_vanilla > _BUSY * found.vanilla:
+        return ""
+    return (
+        f"overhead-bound: matrix products are only {found.light_vanilla / found.vanilla:.0%} of vanilla's pass; fewer "
+        "tokens shrink little of the rest, a larger batch or torch.compile may"
     )
 
 
