@@ -1,0 +1,112 @@
+"""`catis demo`: runs the demo, prints its tables, writes its folder."""
+
+from __future__ import annotations
+
+import time
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+from rich.box import SIMPLE_HEAD
+from rich.console import Console
+from rich.progress import BarColumn, Progress, TaskProgressColumn, TextColumn, TimeElapsedColumn, TimeRemainingColumn
+from rich.table import Table
+from rich.text import Text
+
+from catis import __version__
+from catis.demo.folder import check_target, write_folder
+from catis.demo.settings import DEFAULT, FULL, QUICK, Settings, parse_seed
+
+if TYPE_CHECKING:
+    from catis.demo.findings import Findings
+    from catis.demo.tables import TextTable
+
+__all__ = ["demo_command"]
+
+INTERRUPTED = 130
+
+
+def demo_command(
+    quick: Annotated[bool, typer.Option("--quick", help="20 seconds on few images: to see that it works.")] = False,
+    full: Annotated[bool, typer.Option("--full", help="480 images per view, about 10 minutes: real numbers.")] = False,
+    seed: Annotated[str, typer.Option(metavar="N", help="Other seeds are other images of the same kind.")] = "0",
+    out: Annotated[
+        Path, typer.Option(metavar="FOLDER", help="Folder to write; an older demo there is replaced.")
+    ] = Path("catis-demo"),
+) -> None:
+    """The whole story offline: trained models collapse under token reduction, and what CATIS can save.
+
+    Five methods (tome, tofu, pitome, mctf, catis) remove r patch tokens in every block of small trained Vision
+    Transformers that ship with catis, on images that are made on the spot. It takes about a minute on two cores and
+    needs no network. You see accuracy, GMACs and measured speed at equal r; r_crit, the r at which each depth
+    collapses, and its law k / L; rho_s and rho_off, the paper's explanation; and a picture of what was kept, merged
+    and evicted. The paper's claims stand beside what was measured, also where CATIS does not win.
+
+    Example:  catis demo --seed 1 --out my-demo   then open my-demo/report.html
+    """
+    if quick and full:
+        raise ValueError("--quick and --full were given: expected one of them, or neither")
+    settings = (QUICK if quick else FULL if full else DEFAULT).seeded(parse_seed(seed))
+    target = check_target(out)
+    try:
+        show_demo(settings, target, Console(highlight=False))
+    except KeyboardInterrupt:
+        Console(stderr=True, highlight=False).print("stopped; nothing was written")
+        raise typer.Exit(INTERRUPTED) from None
+
+
+def show_demo(settings: Settings, target: Path, console: Console) -> None:
+    """Run, print, write; the last line says where the report is."""
+    start = time.perf_counter()
+    console.print(f"[bold]catis demo[/bold], {settings.title} size. Loading PyTorch ...")
+    import torch
+
+    from catis.demo.page import report_files
+    from catis.demo.words import introduction
+
+    console.print(introduction(settings), markup=False)
+    found = _run(settings, console)
+    _print(found, console)
+    told = {"catis": __version__, "torch": torch.__version__, "seconds": f"{time.perf_counter() - start:.0f}"}
+    write_folder(target, report_files(found, told))
+    console.print(f"{told['seconds']} seconds. Figures, numbers.json and table.csv are beside the report:")
+    console.print(f"report: {target / 'report.html'}", soft_wrap=True, markup=False)
+
+
+def _run(settings: Settings, console: Console) -> Findings:
+    from catis.demo.findings import planned_work, run
+
+    columns = (TextColumn("{task.description}"), BarColumn(), TaskProgressColumn(), TimeElapsedColumn())
+    with Progress(*columns, TextColumn("left"), TimeRemainingColumn(), console=console, transient=True) as bar:
+        task = bar.add_task("loading models", total=planned_work(settings))
+        return run(settings, lambda what, work: bar.update(task, description=what, advance=work))
+
+
+def _print(found: Findings, console: Console) -> None:
+    from catis.demo.claims import judge_claims
+    from catis.demo.tables import claim_table, law_table, limit_table, main_table, pair_table
+    from catis.demo.words import honest_words, summary
+
+    tables = [main_table(found), pair_table(found)]
+    tables += [table for view in found.limits for table in (limit_table(found, view), law_table(found, view))]
+    for table in [*tables, claim_table(judge_claims(found))]:
+        console.print(_rich(table))
+        if table.note:
+            console.print(table.note, style="dim", markup=False)
+        console.print()
+    console.print("In short", style="bold")
+    for sentence in summary(found):
+        console.print(f"- {sentence}", markup=False)
+    console.print()
+    console.print(honest_words(found), markup=False)
+    console.print()
+
+
+def _rich(table: TextTable) -> Table:
+    shown = Table(title=table.title, title_justify="left", title_style="bold", box=SIMPLE_HEAD, padding=(0, 1, 0, 0))
+    for name in table.header:
+        shown.add_column(name, justify="left" if table.words else "right", no_wrap=not table.words)
+    for y, row in enumerate(table.rows):
+        cells = [Text(cell, style="bold" if (y, x) in table.bold else "") for x, cell in enumerate(row)]
+        shown.add_row(*cells, end_section=y in table.ends)
+    return shown

@@ -1,0 +1,113 @@
+"""r_crit of every depth and method by bisection, with a bootstrap over images, and its law over depth."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from catis.demo.compare import resample
+from catis.demo.scores import VANILLA, ModelScores
+from catis.demo.settings import Settings
+from catis.diagnostics.critical import DROP, DepthFit, find_critical_r, fit_depth
+
+__all__ = ["Law", "Limit", "find_limit", "first_loss", "fit_laws"]
+
+DRAWS = 1000
+Floats = NDArray[np.float64]
+
+
+@dataclass(frozen=True)
+class Limit:
+    """r_crit of one model and method.
+
+    Attributes:
+        model: Zoo name.
+        depth: Its blocks.
+        method: Method.
+        r: Smallest r found that loses more than 5 points; None if none up to `r_max` does.
+        r_max: Largest r tried.
+        draws: r_crit in each bootstrap sample of the images, accuracy interpolated between the r tried; r_max + 1
+            where none lost more.
+        monotone: Whether accuracy fell with r at all r tried, which bisection takes for granted.
+    """
+
+    model: str
+    depth: int
+    method: str
+    r: int | None
+    r_max: int
+    draws: tuple[int, ...]
+    monotone: bool
+
+    @property
+    def interval(self) -> tuple[int, int]:
+        """95 % of the bootstrap samples."""
+        low, high = np.percentile(self.draws, [2.5, 97.5])
+        return int(np.floor(low)), int(np.ceil(high))
+
+
+def find_limit(scores: ModelScores, view: str, method: str, settings: Settings) -> Limit:
+    """Bisect for r_crit, by accuracy; passes that were made before are not made again."""
+    r_max = settings.r_max(scores.depth)
+    vanilla = scores.accuracy(view, VANILLA)
+    found = find_critical_r(lambda r: scores.accuracy(view, (method, r)), r_max, vanilla)
+    tried = scores.tried(view, method)
+    right = np.stack([scores.correct(view, VANILLA), *(scores.correct(view, (method, r)) for r in tried)])
+    times = resample(right.shape[1], DRAWS, settings.seed)
+    accuracy = times @ right.T / right.shape[1]
+    draws = first_loss([0, *tried], accuracy[:, :1] - accuracy, r_max)
+    return Limit(scores.name, scores.depth, method, found.r, r_max, tuple(draws), found.monotone)
+
+
+def first_loss(tried: Sequence[int], losses: Floats, r_max: int) -> list[int]:
+    """Smallest whole r whose loss, interpolated between those tried, is more than 5 points; r_max + 1 if none.
+
+    Args:
+        tried: r of each column, 0 first.
+        losses: (draws, columns) share of images lost.
+        r_max: Largest r to look at.
+
+    Example:
+        >>> first_loss([0, 4, 8], np.array([[0.0, 0.04, 0.08], [0.0, 0.0, 0.01]]), 8)
+        [6, 9]
+    """
+    amounts = np.arange(r_max + 1)
+    curves = np.stack([np.interp(amounts, tried, row) for row in losses])
+    lost = curves > DROP + 1e-9
+    return [int(first) for first in np.where(lost.any(1), lost.argmax(1), r_max + 1)]
+
+
+@dataclass(frozen=True)
+class Law:
+    """r_crit = k / L for one method.
+
+    Attributes:
+        method: Method.
+        fit: Over the depths whose r_crit was found; None if fewer than two were.
+        draws: k in each bootstrap sample of the images, the same samples for every method.
+    """
+
+    method: str
+    fit: DepthFit | None
+    draws: tuple[float, ...]
+
+    def minus(self, other: Law) -> tuple[float, float]:
+        """95 % bootstrap interval of the difference in k, over the same images."""
+        low, high = np.percentile(np.subtract(self.draws, other.draws), [2.5, 97.5])
+        return float(low), float(high)
+
+
+def fit_laws(limits: Mapping[tuple[str, str], Limit], methods: Sequence[str]) -> dict[str, Law]:
+    """The law of each method over the models in `limits`, keyed by (model, method)."""
+    laws = {}
+    for method in methods:
+        mine = [limit for limit in limits.values() if limit.method == method]
+        known = [limit for limit in mine if limit.r is not None]
+        fit = fit_depth([one.depth for one in known], [float(one.r or 0) for one in known]) if len(known) > 1 else None
+        x = 1 / np.array([limit.depth for limit in mine])
+        slopes = x @ np.array([limit.draws for limit in mine]) / (x @ x)
+        laws[method] = Law(method, fit, tuple(float(slope) for slope in slopes))
+    return laws

@@ -1,0 +1,87 @@
+"""rho_s and rho_off of a model over depth, vanilla once and every method beside it."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import nn
+
+from catis import zoo
+from catis.conclude import TOKENS_TO_TELL
+from catis.data.batches import batches
+from catis.data.corruptions import corrupt
+from catis.data.images import ImageArrays
+from catis.demo.images import View
+from catis.demo.settings import Settings
+from catis.diagnostics.correlation import matched_level
+from catis.diagnostics.report import Layers
+from catis.methods.catis import Catis
+from catis.probe import ReducedProbe, VanillaProbe
+from catis.registry import create_method
+
+__all__ = ["CORRUPTION", "Probed", "probe"]
+
+CORRUPTION = ("gaussian_noise", 5)
+
+
+@dataclass(frozen=True)
+class Probed:
+    """What the probes saw of one model.
+
+    Attributes:
+        model: Zoo name.
+        r: Amount of the reduced runs.
+        n: Images.
+        consistency: rho_s per signal and block, and "frobenius".
+        vanilla: rho_off of the vanilla model.
+        reduced: rho_off of each method at r.
+        matched: What vanilla's features would show on as many tokens as are left after each block.
+    """
+
+    model: str
+    r: int
+    n: int
+    consistency: Layers
+    vanilla: Layers
+    reduced: Mapping[str, Layers]
+    matched: tuple[float, ...]
+
+    def telling_block(self) -> int:
+        """The deepest block that leaves 16 tokens; with fewer, chance alone makes rho_off large."""
+        tokens = next(iter(self.reduced.values()))["tokens"]
+        return max((block for block, left in enumerate(tokens) if left.mean >= TOKENS_TO_TELL), default=0)
+
+
+def probe(model: nn.Module, name: str, clean: View, r: int, settings: Settings) -> Probed:
+    """Probe one model: clean images beside noisy ones for rho_s, and every method at r for rho_off."""
+    vanilla = VanillaProbe(model, Catis())
+    reduced = {one: ReducedProbe(model, create_method(one), r) for one in settings.methods}
+    source = ImageArrays(list(clean.pixels[: settings.probed]))
+    with torch.inference_mode():
+        for batch in batches(source, settings.batch, damage=_damage, seed=settings.seed):
+            images, noisy = (zoo.normalise(np.stack(pixels)) for pixels in (batch.pixels, batch.damaged))
+            reference = vanilla.step(images, noisy)
+            for one in reduced.values():
+                one.step(images, reference)
+    off = vanilla.off.compute()
+    seen = {method: one.off.compute() for method, one in reduced.items()}
+    matched = _matched(off, next(iter(seen.values())))
+    return Probed(name, r, vanilla.n, vanilla.consistency.compute(), off, seen, matched)
+
+
+def _damage(pixels: NDArray[np.uint8], seed: int) -> NDArray[np.uint8]:
+    return corrupt(pixels, *CORRUPTION, seed)
+
+
+def _matched(vanilla: Layers, reduced: Layers) -> tuple[float, ...]:
+    """`matched_level` per block; NaN where fewer than two tokens are left."""
+    blocks = zip(vanilla["rho_off"], vanilla["tokens"], reduced["tokens"], strict=True)
+    return tuple(
+        matched_level(rho.mean, round(before.mean), round(after.mean)) if after.mean >= 2 else math.nan
+        for rho, before, after in blocks
+    )

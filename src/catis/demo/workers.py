@@ -1,0 +1,75 @@
+"""Two threads that share the work, each with its own copy of the models and one thread for arithmetic.
+
+Which worker computes what changes no result: a pass runs in one thread from end to end, so the order of every sum is
+fixed. It is also faster than two threads inside each operation, because these models are small.
+"""
+
+from __future__ import annotations
+
+import copy
+import threading
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
+from typing import TypeVar
+
+import torch
+from torch import nn
+
+__all__ = ["Workers", "one_thread"]
+
+NUMBER = 2
+T = TypeVar("T")
+
+
+class _StoppedError(RuntimeError):
+    """A worker was asked to end."""
+
+
+@contextmanager
+def one_thread() -> Iterator[None]:
+    """PyTorch on one thread for the length of a with-block, whatever the environment says."""
+    before = torch.get_num_threads()
+    torch.set_num_threads(1)
+    try:
+        yield
+    finally:
+        torch.set_num_threads(before)
+
+
+class Workers:
+    """A pool whose threads own copies of the models; leaving it, also by Ctrl-C, ends the work after this pass.
+
+    Example:
+        >>> with Workers({"net": nn.Linear(2, 2)}) as workers:
+        ...     workers.run([lambda: workers.model("net").in_features] * 3)
+        [2, 2, 2]
+    """
+
+    def __init__(self, models: Mapping[str, nn.Module], number: int = NUMBER) -> None:
+        self._copies = [copy.deepcopy(dict(models)) for _ in range(number)]
+        self._own, self._end = threading.local(), threading.Event()
+        self._pool = ThreadPoolExecutor(number, "catis-demo", self._begin)
+
+    def _begin(self) -> None:
+        torch.set_num_threads(1)
+        self._own.models = self._copies.pop()
+
+    def __enter__(self) -> Workers:
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        self._end.set()
+        self._pool.shutdown(cancel_futures=True)
+
+    def model(self, name: str) -> nn.Module:
+        """The copy that belongs to the worker that asks."""
+        if self._end.is_set():
+            raise _StoppedError
+        model: nn.Module = self._own.models[name]
+        return model
+
+    def run(self, tasks: Sequence[Callable[[], T]]) -> list[T]:
+        """Results in the order of the tasks, which start in that order too."""
+        futures = [self._pool.submit(task) for task in tasks]
+        return [future.result() for future in futures]
