@@ -15,10 +15,11 @@ def introduction(settings: Settings) -> str:
         >>> introduction(Settings())[:46]
         'tome, tofu, pitome, mctf, catis remove r of th'
     """
+    methods, models, shifts = (", ".join(names) for names in (settings.methods, settings.models, SHIFTS))
     return (
-        f"{', '.join(settings.methods)} remove r of the 144 patch tokens in every block of small trained Vision "
-        f"Transformers ({', '.join(settings.models)}; the number is the depth L), without retraining. Images are made "
-        f"on the spot from seed {settings.seed}: {settings.clean} clean, {settings.shifted} shifted ({', '.join(SHIFTS)})."
+        f"{methods} remove r of the 144 patch tokens in every block of small trained Vision Transformers ({models}; the "
+        f"number is the depth L), without retraining. Images are made on the spot from seed {settings.seed}: "
+        f"{settings.clean} clean, {settings.shifted} shifted ({shifts})."
     )
 
 
@@ -38,9 +39,9 @@ def _spread(found: Findings, model: str) -> str:
     groups = [[row for row in rows if row.r == r] for r in sorted({row.r for row in rows})]
     low, high = max(((min(group, key=_clean), max(group, key=_clean)) for group in groups), key=_distance)
     return (
-        f"{model} is right on {_clean(vanilla):.1f} % of the clean images. At r={high.r}, with {100 / high.ratio:.0f} % "
-        f"of the multiply-adds, it is {_clean(high):.1f} % with {high.method} and {_clean(low):.1f} % with {low.method}: "
-        f"the widest spread of the amounts tried."
+        f"{model} is right on {_clean(vanilla):.1f} % of the clean images. At r={high.r}, with "
+        f"{100 / high.ratio:.0f} % of the multiply-adds, it is {_clean(high):.1f} % with {high.method} and "
+        f"{_clean(low):.1f} % with {low.method}: the widest spread of the amounts tried."
     )
 
 
