@@ -9,7 +9,7 @@ from catis.data.images import BrokenImage
 from catis.data.preprocessing import Preprocessing
 from catis.data.video import ClipFolder, read_clip
 from catis.data.video_decode import count_frames, read_frames
-from catis.data.video_lists import folder_clips
+from catis.data.video_lists import ClipList, folder_clips
 from catis.data.video_names import ClipData
 from catis.data.video_sampling import ClipSampling
 from catis.errors import MissingExtraError
@@ -147,6 +147,13 @@ def test_every_broken_clip_is_named_with_its_reason(tmp_path):
         assert found[name].name == f"bad/{name}"
         assert why in found[name].reason, found[name]
         assert str(tmp_path) not in found[name].reason
+
+
+def test_a_clip_on_the_list_that_is_not_there(tmp_path):
+    clips = ClipList(tmp_path, ("a/gone.avi", "../outside.avi"), (0, 0), ("a",))
+    encode(tmp_path.parent / "outside.avi", counting(2))
+    assert "No such file" in ClipFolder(clips, SMALL).read(0).reason
+    assert "outside the folder" in ClipFolder(clips, SMALL).read(1).reason
 
 
 def test_a_frame_damaged_where_it_is_read(tmp_path):
