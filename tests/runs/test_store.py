@@ -109,9 +109,14 @@ def test_a_record_cannot_point_out_of_the_store(store):
 def test_a_failed_write_leaves_the_old_file_and_no_other(tmp_path):
     path = tmp_path / "file"
     path.write_text("old")
-    with pytest.raises(RuntimeError, match="stop"), replacing(path) as partial:
-        partial.write_text("half")
-        raise RuntimeError("stop")
+
+    def write():
+        with replacing(path) as partial:
+            partial.write_text("half")
+            raise RuntimeError("stop")
+
+    with pytest.raises(RuntimeError, match="stop"):
+        write()
     assert os.listdir(tmp_path) == ["file"]
     assert path.read_text() == "old"
 
