@@ -43,20 +43,20 @@ def _use(patch: pytest.MonkeyPatch, library: type) -> None:
     import catis.core.rows
     import catis.core.signals
     import catis.core.view
+    import catis.methods.catis
     import catis.methods.mctf
     import catis.methods.pitome
     import catis.methods.tome
-    import catis.methods.triage
 
     modules = (
         catis.core.execute,
         catis.core.rows,
         catis.core.signals,
         catis.core.view,
+        catis.methods.catis,
         catis.methods.mctf,
         catis.methods.pitome,
         catis.methods.tome,
-        catis.methods.triage,
     )
     for module in modules:
         patch.setattr(module, "arrays_for", lambda tensor: library)

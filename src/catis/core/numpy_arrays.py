@@ -24,6 +24,7 @@ class NumpyArrays:
 
     where = staticmethod(np.where)
     minimum = staticmethod(np.minimum)
+    sqrt = staticmethod(np.sqrt)
 
     @staticmethod
     def quiet() -> AbstractContextManager[object]:
@@ -79,17 +80,22 @@ class NumpyArrays:
         return values
 
     @staticmethod
-    def add_at(base: Array, index: Array, amounts: Any, none_negative: bool) -> Array:
-        """Adds amounts[b] to base[b, index[b]], repeated indices adding up; negative indices are dropped."""
-        if not none_negative:
-            amounts, index = np.where(index < 0, 0, amounts).astype(base.dtype), np.maximum(index, 0)
-        np.add.at(base.reshape(-1), _flat(index, base.shape), amounts)
-        return base
+    def full(shape: tuple[int, ...], value: float, like: Array) -> Array:
+        """One value everywhere, in the dtype of `like`."""
+        return np.full(shape, value, like.dtype)
 
     @staticmethod
-    def ones(shape: tuple[int, ...], like: Array) -> Array:
-        """float32 ones."""
-        return np.ones(shape, np.float32)
+    def stack(*parts: Array) -> Array:
+        """One below the other, along the first axis."""
+        return np.concatenate(parts)
+
+    @staticmethod
+    def block_diagonal(rows: Array) -> Array:
+        """(B, H, H * d) matrix with row h of (B, H, d) in its h-th stretch of columns."""
+        batch, count, width = rows.shape
+        matrix = np.zeros((batch, count, count, width), rows.dtype)
+        matrix.reshape(batch, count * count, width)[:, :: count + 1] = rows
+        return matrix.reshape(batch, count, count * width)
 
     @staticmethod
     def partners(scores: Tensor, rows: Array) -> Array:
@@ -101,6 +107,11 @@ class NumpyArrays:
     def largest(counts: Array, limit: int) -> int:
         """The largest count, which eager code may use as a shape."""
         return int(counts.max())
+
+    @staticmethod
+    def all_at_least(counts: Array, limit: int) -> bool:
+        """Whether no count is below the limit, which eager code may look at."""
+        return bool(counts.min() >= limit)
 
     @staticmethod
     def count(mask: Array) -> Array:

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import torch
 from torch import Tensor
 
 from catis.core.arrays import arrays_for
 
-__all__ = ["activation", "euclidean", "fuse", "l2", "momentum", "zscore"]
+__all__ = ["activation", "euclidean", "fuse", "l2", "momentum", "standardise", "zscore"]
 
 _NO_SPREAD = 1e-5
 """A signal whose standard deviation is at most this share of its mean is constant: it scores zero, not noise."""
@@ -35,7 +37,7 @@ def activation(features: Tensor) -> Tensor:
     spread = xp.read(variance)
     floor = (8 * torch.finfo(features.dtype).eps * xp.read(mean)) ** 2  # a constant dimension differs by rounding alone
     precision = xp.write(1.0 / xp.where(spread > floor, spread, float("inf"))).to(features.dtype)
-    return torch.bmm(precision, squared.transpose(1, 2)).squeeze(1).sqrt()
+    return torch.bmm(precision, squared.transpose(1, 2)).squeeze(1).sqrt_()
 
 
 def euclidean(features: Tensor) -> Tensor:
@@ -50,9 +52,12 @@ def l2(features: Tensor) -> Tensor:
     return length
 
 
-def momentum(attention: Tensor, previous: Tensor | None, gamma: float) -> Tensor:
-    """s_cls = (1 + gamma) A_cls[l] - gamma A_cls[l-1] (Eq. momentum); A_cls alone where there is no history."""
-    return attention if previous is None else torch.lerp(previous, attention, 1.0 + gamma)
+def momentum(attention: Any, previous: Any, gamma: float) -> Any:
+    """s_cls = (1 + gamma) A_cls[l] - gamma A_cls[l-1] (Eq. momentum); A_cls alone where there is no history.
+
+    Tensors or arrays, (B, N_p) each; `previous` may be None.
+    """
+    return attention if previous is None else (1.0 + gamma) * attention - gamma * previous
 
 
 def zscore(signal: Tensor) -> Tensor:
@@ -64,20 +69,32 @@ def zscore(signal: Tensor) -> Tensor:
                 [ 0.,  0.]])
     """
     xp = arrays_for(signal)
-    values = xp.read(signal)
-    with xp.quiet():  # an image of infinities gives NaN, which `fuse` turns to zero
-        mean = xp.mean(values)
-        centred = values - mean
-        spread = xp.mean(centred**2) ** 0.5
-        standard: Tensor = xp.write(centred / xp.where(spread > _NO_SPREAD * abs(mean), spread, float("inf")))
+    standard: Tensor = xp.write(standardise(xp, xp.read(signal)))
     return standard
 
 
-def fuse(activation_score: Tensor, context_score: Tensor | None, w_cls: float) -> Tensor:
-    """w_cls * s_cls + (1 - w_cls) * s_nf of standardised signals (Eq. fusion), finite whatever went in."""
-    xp = arrays_for(activation_score)
-    fused = xp.read(activation_score)
-    if context_score is not None:
-        fused = w_cls * xp.read(context_score) + (1.0 - w_cls) * fused
-    finite: Tensor = xp.write(xp.finite(fused))
-    return finite
+def standardise(xp: Any, values: Any) -> Any:
+    """`zscore` of an array; an image of infinities gives NaN, which `fuse` turns to zero."""
+    with xp.quiet():
+        mean = xp.mean(values)
+        centred = values - mean
+        spread = xp.sqrt(xp.mean(centred * centred))
+        return centred / xp.where(spread > _NO_SPREAD * abs(mean), spread, float("inf"))
+
+
+def fuse(xp: Any, activation_score: Any, context_score: Any, w_cls: float) -> tuple[Any, Any, Any]:
+    """z(s_nf), z(s_cls), and w_cls * z(s_cls) + (1 - w_cls) * z(s_nf), finite whatever went in (Eq. fusion).
+
+    Args:
+        xp: Array library, from `arrays_for`.
+        activation_score: (B, N_p) s_nf, as an array.
+        context_score: (B, N_p) s_cls, or None where the score is s_nf alone.
+        w_cls: Weight of s_cls.
+    """
+    if context_score is None:
+        norm = standardise(xp, activation_score)
+        return norm, None, xp.finite(norm)
+    batch = activation_score.shape[0]
+    both = standardise(xp, xp.stack(activation_score, context_score))
+    norm, context = both[:batch], both[batch:]
+    return norm, context, xp.finite(w_cls * context + (1.0 - w_cls) * norm)

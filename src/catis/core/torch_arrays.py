@@ -20,6 +20,7 @@ class TorchArrays:
 
     where = staticmethod(torch.where)
     minimum = staticmethod(torch.minimum)
+    sqrt = staticmethod(torch.sqrt)
 
     @staticmethod
     def quiet() -> AbstractContextManager[object]:
@@ -74,18 +75,21 @@ class TorchArrays:
         return values.scatter(1, index, entry)
 
     @staticmethod
-    def add_at(base: Array, index: Array, amounts: Any, none_negative: bool) -> Array:
-        """Base plus amounts at their indices, as a product: deterministic on CUDA, plain MatMul after export."""
-        slots = torch.arange(base.shape[1], device=base.device)
-        members = (index[:, None, :] == slots[:, None]).to(base.dtype)
-        if not isinstance(amounts, Tensor):
-            return base + members.sum(-1) * amounts
-        return base + torch.bmm(members, amounts.unsqueeze(-1)).squeeze(-1)
+    def full(shape: tuple[int, ...], value: float, like: Array) -> Array:
+        """One value everywhere, in the dtype of `like`."""
+        return torch.full(shape, value, dtype=like.dtype, device=like.device)
 
     @staticmethod
-    def ones(shape: tuple[int, ...], like: Array) -> Array:
-        """float32 ones."""
-        return torch.ones(shape, device=like.device)
+    def stack(*parts: Array) -> Array:
+        """One below the other, along the first axis."""
+        return torch.cat(parts)
+
+    @staticmethod
+    def block_diagonal(rows: Array) -> Array:
+        """(B, H, H * d) matrix with row h of (B, H, d) in its h-th stretch of columns."""
+        batch, count, width = rows.shape
+        diagonal = torch.eye(count, dtype=rows.dtype, device=rows.device)[:, :, None] * rows[:, :, None, :]
+        return diagonal.view(batch, count, count * width)
 
     @staticmethod
     def partners(scores: Tensor, rows: Array) -> Array:
@@ -96,6 +100,11 @@ class TorchArrays:
     def largest(counts: Array, limit: int) -> int:
         """The limit: shapes must not depend on data."""
         return limit
+
+    @staticmethod
+    def all_at_least(counts: Array, limit: int) -> bool:
+        """Not known: what is computed must not depend on data."""
+        return False
 
     @staticmethod
     def count(mask: Array) -> Array:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import reduce
+from typing import Any
 
 import torch
 from torch import Tensor
@@ -67,12 +68,14 @@ class BlockView:
     def summed_keys(self) -> Tensor:
         """(B, N_p, d) K summed over heads: as good as the mean for cosines. Few heads one by one, faster on CPU."""
         keys = self.content_key[:, :, self.num_prefix :]
-        few = keys.device.type == "cpu" and keys.shape[1] <= 6
-        return reduce(torch.add, keys.unbind(1)) if few else keys.sum(1)
+        if keys.device.type != "cpu" or not 2 <= keys.shape[1] <= 6:
+            return keys.sum(1)
+        first, second, *others = keys.unbind(1)
+        return reduce(Tensor.add_, others, first + second)
 
     def unit_keys(self) -> Tensor:
         """(B, N_p, d) K at unit length, for cosines; a zero key stays zero, similar to nothing."""
-        return unit_length(self.summed_keys())
+        return unit_length(self.summed_keys(), overwrite=True)
 
     def cls_attention(self) -> Tensor | None:
         """(B, N_p) A_cls: CLS row of the softmaxed attention, mean over heads, renormalised over the patches.
@@ -81,8 +84,8 @@ class BlockView:
         """
         if not self.has_cls:
             return None
-        weights = self._cls_logits().softmax(-1)[:, :, self.num_prefix :].sum(1)
-        xp = arrays_for(weights)
+        xp = arrays_for(self.key)
+        weights = self._cls_logits(xp).softmax(-1)[:, :, self.num_prefix :].sum(1)
         row = xp.read(weights)
         shares: Tensor = xp.write(row / xp.at_least(xp.sum(row), torch.finfo(weights.dtype).tiny))
         return shares
@@ -92,20 +95,22 @@ class BlockView:
         logits = (self.query * self.scale) @ self.key.transpose(-2, -1)
         return (logits if self.bias is None else logits + self.bias).softmax(-1)
 
-    def _cls_logits(self) -> Tensor:
+    def _cls_logits(self, xp: Any) -> Tensor:
         """(B, H, N) logits of the CLS query, as one product: a block-diagonal matrix of the heads' queries times K.
 
         A product per head would first copy all keys, which are strided between queries and values.
         """
         batch, heads, tokens, width = self.key.shape
-        query = self.query[:, :, 0] * self.scale
-        diagonal = torch.eye(heads, dtype=query.dtype, device=query.device)[:, :, None] * query[:, :, None, :]
-        keys = self.key.transpose(1, 2).reshape(batch, tokens, heads * width)
-        logits = torch.bmm(diagonal.view(batch, heads, heads * width), keys.transpose(1, 2))
-        return logits if self.bias is None else logits + self.bias[:, 0]
+        query = xp.read(self.query[:, :, 0]) * self.scale
+        diagonal = xp.write(xp.block_diagonal(query)).to(self.key.dtype)
+        keys = self.key.transpose(1, 2).reshape(batch, tokens, heads * width).transpose(1, 2)
+        if self.bias is None:
+            return torch.bmm(diagonal, keys)
+        return torch.baddbmm(self.bias[:, 0], diagonal, keys)
 
 
-def unit_length(vectors: Tensor) -> Tensor:
-    """Vectors of unit length; zero vectors stay zero."""
+def unit_length(vectors: Tensor, *, overwrite: bool = False) -> Tensor:
+    """Vectors of unit length, in their own memory if they may be overwritten; zero vectors stay zero."""
     length: Tensor = torch.linalg.vector_norm(vectors, dim=-1, keepdim=True)
-    return vectors / length.clamp_min(torch.finfo(vectors.dtype).tiny)
+    length.clamp_min_(torch.finfo(vectors.dtype).tiny)
+    return vectors.div_(length) if overwrite else vectors / length

@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass, replace
-from typing import ClassVar, Literal, get_args
+from dataclasses import dataclass
+from typing import Any, ClassVar, Literal, get_args
 
 from torch import Tensor
 
+from catis.core.arrays import arrays_for
 from catis.core.method import BlockShape, Method
 from catis.core.plan import Plan
-from catis.core.signals import activation, euclidean, fuse, l2, momentum, zscore
+from catis.core.signals import activation, euclidean, fuse, l2, momentum
 from catis.core.view import BlockView
 from catis.methods import triage
 
@@ -18,6 +19,12 @@ __all__ = ["Catis"]
 
 Signal = Literal["fused", "cls", "nf", "l2", "euclidean"]
 Strategy = Literal["triage", "evict", "merge", "global"]
+_STRATEGIES = {
+    "triage": triage.plan_triage,
+    "evict": triage.plan_evict,
+    "merge": triage.plan_merge,
+    "global": triage.plan_global,
+}
 _NORMS = {"fused": activation, "cls": activation, "nf": activation, "l2": l2, "euclidean": euclidean}
 
 
@@ -65,17 +72,12 @@ class Catis(Method):
 
     def plan(self, view: BlockView) -> Plan:
         """Score, then triage."""
+        xp = arrays_for(view.features)
         attention = self.observe(view)
-        notes: dict[str, Tensor] = {}
-        score = self._score(view, attention, notes)
-        decide = {"triage": triage.plan_triage, "evict": triage.plan_evict, "merge": triage.plan_merge}
-        if self.strategy == "global":
-            plan = triage.plan_global(score, view, self.tau, self._evictions(view.r))
-        else:
-            plan = decide[self.strategy](score, view, self.tau, self._evictions(view.r))
-        if view.explain:
-            notes |= {"score": score, "threshold": score.new_full(score.shape[:1], self.tau)}
-        return replace(plan, cls_attention=attention, notes=notes)
+        score, notes = self._score(xp, view, attention)
+        evictions = math.floor(self.evict_ratio * view.r)
+        found = _STRATEGIES[self.strategy](xp, score, view, self.tau, evictions)
+        return Plan(found.keep, found.removed, found.target, found.all_merge, cls_attention=attention, notes=notes)
 
     def macs(self, shape: BlockShape) -> int:
         """The unary signals, and matching inside M (at most all tokens)."""
@@ -95,22 +97,24 @@ class Catis(Method):
             return None
         return view.cls_attention()
 
-    def _evictions(self, r: int) -> int:
-        return math.floor(self.evict_ratio * r)
-
-    def _score(self, view: BlockView, attention: Tensor | None, notes: dict[str, Tensor]) -> Tensor:
-        """The fused functional of Eq. fusion, or the one signal asked for."""
-        use_cls = attention is not None and view.layer >= self.l_start
+    def _score(self, xp: Any, view: BlockView, attention: Tensor | None) -> tuple[Any, dict[str, Tensor]]:
+        """The fused functional of Eq. fusion, or the one signal asked for, and notes for a trace."""
         context = None
-        if use_cls:
-            assert attention is not None
-            context = zscore(momentum(attention, view.previous_cls, self.gamma))
-            if self.signal == "cls":
-                return fuse(context, None, 1.0)
-        norm = zscore(_NORMS[self.signal](view.patch_features()))
-        if view.explain:
-            notes |= {"s_nf": norm} if context is None else {"s_nf": norm, "s_cls": context}
-        return fuse(norm, context, self.w_cls)
+        if attention is not None and view.layer >= self.l_start:
+            previous = None if view.previous_cls is None else xp.read(view.previous_cls)
+            context = momentum(xp.read(attention), previous, self.gamma)
+        if self.signal == "cls" and context is not None:
+            parts: tuple[Any, Any, Any] = (None, *fuse(xp, context, None, 0.0)[::2])
+        else:
+            norm = xp.read(_NORMS[self.signal](view.patch_features()))
+            parts = fuse(xp, norm, context, self.w_cls)
+        return parts[2], self._notes(xp, *parts) if view.explain else {}
+
+    def _notes(self, xp: Any, norm: Any, context: Any, score: Any) -> dict[str, Tensor]:
+        """What went into the score, and the triage radius of each image."""
+        threshold = xp.full((score.shape[0],), self.tau, score)
+        found = {"s_nf": norm, "s_cls": context, "score": score, "threshold": threshold}
+        return {name: xp.write(array) for name, array in found.items() if array is not None}
 
 
 def _within(option: str, value: float, low: float, high: float) -> None:
