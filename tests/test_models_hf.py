@@ -142,6 +142,9 @@ def test_a_video_model_says_how_many_frames_it_takes(tmp_path):
     model = hf.VideoMAEForVideoClassification(config)
     authors = Preprocessing((32, 32), 1.0, interpolation="bilinear", frames=8)
     assert Preprocessing.for_model(model) == authors
+    with pytest.raises(ValueError, match="clips of 8 frames"):
+        authors.normalise([np.zeros((32, 32, 3), np.uint8)])
+    assert authors.normalise([np.zeros((8, 32, 32, 3), np.uint8)]).shape == (1, 8, 3, 32, 32)
     model.save_pretrained(tmp_path)
     processor = hf.VideoMAEVideoProcessor(size={"shortest_edge": 40}, crop_size={"height": 32, "width": 32})
     assert prepared(tmp_path, processor) == Preprocessing((32, 32), 0.8, *[(0.5, 0.5, 0.5)] * 2, "bilinear", frames=8)
