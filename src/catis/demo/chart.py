@@ -111,9 +111,10 @@ class _Scale:
 
 
 def _panel(panel: Panel) -> str:
-    xs = ticks(*_range(value for line in panel.lines for value in line.x))
+    left, right = _range(value for line in panel.lines for value in line.x)
+    xs = [tick for tick in ticks(left, right, 7) if left <= tick <= right]
     ys = ticks(*_range(value for line in panel.lines for value in (*line.y, *line.low, *line.high)))
-    x = _Scale(xs[0], xs[-1], LEFT, WIDTH - RIGHT)
+    x = _Scale(left, right, LEFT, WIDTH - RIGHT)
     y = _Scale(ys[0], ys[-1], HEIGHT - BOTTOM, TOP)
     parts = [f'<text x="{LEFT}" y="20" font-weight="600">{escape(panel.title)}</text>']
     parts += [_across(tick, y, x) for tick in ys] + [_below(tick, x, y) for tick in xs]
@@ -129,7 +130,9 @@ def _panel(panel: Panel) -> str:
 
 def _range(values: Iterable[float]) -> tuple[float, float]:
     known = [value for value in values if math.isfinite(value)]
-    return (min(known), max(known)) if known else (0.0, 1.0)
+    if not known:
+        return 0.0, 1.0
+    return (min(known), max(known)) if min(known) < max(known) else (known[0] - 0.5, known[0] + 0.5)
 
 
 def _across(tick: float, y: _Scale, x: _Scale) -> str:
@@ -197,16 +200,17 @@ class _Legend:
 
 
 def _legend(lines: Sequence[Line], width: int, top: int) -> _Legend:
-    entries = {line.name: line for line in reversed(lines)}
-    names = list(dict.fromkeys(line.name for line in lines))
-    size = max([LEGEND_ITEM, *(46 + 7 * len(name) for name in names)])
+    entries: dict[str, list[Line]] = {}
+    for line in lines:
+        entries.setdefault(line.name, []).append(line)
+    size = max([LEGEND_ITEM, *(44 + 6 * len(name) for name in entries)])
     each = max((width - LEFT) // size, 1)
     parts = []
-    for at, name in enumerate(names):
+    for at, (name, same) in enumerate(entries.items()):
         left, y = LEFT + at % each * size, top + 14 + at // each * LEGEND_ROW
-        line = entries[name]
-        if line.joined:
-            parts.append(f'<line x1="{left}" x2="{left + 26}" y1="{y}" y2="{y}" {_stroke(line)}/>')
-        parts.append(_mark(line, left + 13, y) if line.marker else "")
+        for line in same[:2]:  # points and the curve fitted to them may share a name
+            if line.joined:
+                parts.append(f'<line x1="{left}" x2="{left + 26}" y1="{y}" y2="{y}" {_stroke(line)}/>')
+            parts.append(_mark(line, left + 13, y) if line.marker else "")
         parts.append(f'<text x="{left + 33}" y="{y + 4}">{escape(name)}</text>')
-    return _Legend("".join(parts), math.ceil(len(names) / each) * LEGEND_ROW + 10)
+    return _Legend("".join(parts), math.ceil(len(entries) / each) * LEGEND_ROW + 10)

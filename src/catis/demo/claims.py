@@ -14,7 +14,7 @@ from catis.diagnostics.estimates import Estimate, bands
 
 __all__ = ["PAPER_SLOPES", "Claim", "judge_claims"]
 
-PAPER_SLOPES = {"clean": {"catis": 186, "baselines": 161}, "shifted": {"catis": 223, "baselines": 203}}
+PAPER_SLOPES = {"clean": {"catis": 186, "others": 161}, "shifted": {"catis": 223, "others": 203}}
 
 
 @dataclass(frozen=True)
@@ -92,7 +92,7 @@ def _slope(found: Findings, view: str) -> Claim:
             sides["larger" if low > 0 else "smaller" if high < 0 else "no difference"].append(method)
     words = {"larger": "larger than", "smaller": "smaller than", "no difference": "no difference shown from"}
     verdict = "; ".join(f"{words[side]} {', '.join(names)}" for side, names in sides.items() if names)
-    paper = "k = {catis} against {baselines}".format(**PAPER_SLOPES[view])
+    paper = "k = {catis} against {others}".format(**PAPER_SLOPES[view])
     return Claim(f"CATIS has the larger slope k of r_crit = k / L ({view})", paper, f"k: {here}", verdict)
 
 

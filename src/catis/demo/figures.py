@@ -61,7 +61,7 @@ def _critical(found: Findings) -> list[Panel]:
         lines = [line for method in found.settings.methods for line in _law(found, view, method)]
         for name, slope in PAPER_SLOPES[view].items():
             colour = STYLE[name][0] if name in STYLE else GREY
-            lines.append(_through_origin(f"paper, {name}: {slope} / L", slope, colour, found, dash=True))
+            lines.append(_through_origin(f"paper {name}: {slope} / L", slope, colour, found, dash=True))
         title = f"{view} (n={found.n[view]} images, {len(found.settings.models)} depths)"
         panels.append(Panel(title, "1 / L, for L blocks", "r_crit, tokens per block", lines))
     return panels
@@ -72,11 +72,10 @@ def _law(found: Findings, view: str, method: str) -> list[Line]:
     mine = [one for one in found.limits[view].values() if one.method == method]
     known = sorted((1 / one.depth, one.r) for one in mine if one.r is not None)
     colour, marker = STYLE[method]
-    points = Line(method, [x for x, _ in known], [float(r) for _, r in known], colour, marker, joined=False)
     fit = found.laws[view][method].fit
-    if fit is None:
-        return [points]
-    return [points, _through_origin(f"{method}: {fit.slope:.0f} / L", fit.slope, colour, found)]
+    name = method if fit is None else f"{method}: {fit.slope:.0f} / L"
+    points = Line(name, [x for x, _ in known], [float(r) for _, r in known], colour, marker, joined=False)
+    return [points] if fit is None else [points, _through_origin(name, fit.slope, colour, found)]
 
 
 def _through_origin(name: str, slope: float, colour: str, found: Findings, dash: bool = False) -> Line:

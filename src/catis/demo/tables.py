@@ -123,7 +123,7 @@ def law_table(found: Findings, view: str) -> TextTable:
     for method, law in laws.items():
         low, high = laws[OURS].minus(law)
         ours = "" if method == OURS else f"{low:.0f} to {high:.0f}"
-        rows.append([method, *_fit(law.fit), ours, str(paper.get(method, paper["baselines"]))])
+        rows.append([method, *_fit(law.fit), ours, str(paper.get(method, paper["others"]))])
     return TextTable(
         f"r_crit = k / L, {view}",
         ["method", "k (95 %, depths)", "R2", "depths", "CATIS minus it", "paper's k"],

@@ -17,8 +17,8 @@ def introduction(settings: Settings) -> str:
     """
     methods, models, shifts = (", ".join(names) for names in (settings.methods, settings.models, SHIFTS))
     return (
-        f"{methods} remove r of the 144 patch tokens in every block of small trained Vision Transformers ({models}; the "
-        f"number is the depth L), without retraining. Images are made on the spot from seed {settings.seed}: "
+        f"{methods} remove r of the 144 patch tokens in every block of small trained Vision Transformers ({models}; "
+        f"the number is the depth L), without retraining. Images are made on the spot from seed {settings.seed}: "
         f"{settings.clean} clean, {settings.shifted} shifted ({shifts})."
     )
 

@@ -1,0 +1,175 @@
+"""The demo's numbers against independent ones, the same bits on every run, and timings in no figure."""
+
+import csv
+import io
+import json
+import re
+
+import numpy as np
+import pytest
+import torch
+from scipy import stats
+
+import catis
+from catis import zoo
+from catis.demo.claims import judge_claims
+from catis.demo.compare import compare
+from catis.demo.figures import draw_figures
+from catis.demo.findings import planned_work, run
+from catis.demo.limits import first_loss
+from catis.demo.numbers import numbers_json, table_csv
+from catis.demo.page import report_files
+from catis.demo.settings import Settings, grid, parse_seed
+from catis.demo.tables import law_table, limit_table, main_table, pair_table
+from catis.diagnostics.critical import fit_depth
+from tests.demo.conftest import TINY
+
+
+def accuracy(model: str, method: str, r: int, view: str) -> float:
+    """Image by image, with nothing of the demo's."""
+    parts = [("clean", 10)] if view == "clean" else [("hard", 2), ("renditions", 2), ("sketch", 2)]
+    pairs = [pair for name, n in parts for pair in zoo.dataset(name, split="test", n=n)]
+    images, labels = zoo.normalise(np.stack([image for image, _ in pairs])), [label for _, label in pairs]
+    net = zoo.load(model)
+    if method != "vanilla":
+        catis.apply(net, method, r=r)
+    with torch.no_grad():
+        return float(
+            np.mean([int(net(one[None]).argmax()) == label for one, label in zip(images, labels, strict=True)])
+        )
+
+
+def test_table_against_an_independent_computation(found):
+    assert [(row.model, row.method, row.r) for row in found.rows] == [
+        (model, method, r)
+        for model, rs in (("tiny-6", (18, 36)), ("tiny-12", (9, 18)))
+        for method, r in [("vanilla", 0), *((m, r) for r in rs for m in ("tome", "catis"))]
+    ]
+    for row in found.rows:
+        net = zoo.load(row.model)
+        assert row.gmacs == pytest.approx(catis.gmacs(net, "tome", r=row.r))
+        assert row.ratio == pytest.approx(catis.gmacs(net) / row.gmacs)
+        assert row.efficiency == pytest.approx(row.speed_up[0] / row.ratio)
+        assert row.speed_up[1] <= row.speed_up[0] <= row.speed_up[2]
+        for view in ("clean", "shifted"):
+            assert row.accuracy[view] == pytest.approx(accuracy(row.model, row.method, row.r, view)), row
+
+
+def test_r_crit_is_where_the_measured_accuracy_falls(found):
+    for (model, method), limit in found.limits["clean"].items():
+        curve = found.curves[model, "clean", method]
+        lost = {r for r, share in curve.items() if curve[0] - share > 0.05 + 1e-9}
+        assert (limit.r in lost) if limit.r is not None else not lost
+        assert limit.r is None or limit.r == 1 or limit.r - 1 in curve
+        assert limit.interval[0] <= limit.interval[1] <= limit.r_max + 1
+    for method, law in found.laws["clean"].items():
+        known = [(one.depth, one.r) for (_, name), one in found.limits["clean"].items() if name == method and one.r]
+        if law.fit is not None:
+            assert law.fit == fit_depth(*map(list, zip(*known, strict=True)))
+            assert law.minus(law) == (0.0, 0.0)
+
+
+def test_rho_has_a_curve_for_every_block_and_method(found):
+    for name, depth in (("tiny-6", 6), ("tiny-12", 12)):
+        one = found.probed[name]
+        assert {len(one.consistency[signal]) for signal in ("pairwise", "pool", "s_nf", "s_cls", "fused")} == {depth}
+        assert set(one.reduced) == {"tome", "catis"}
+        assert one.n == 4
+        assert len(one.matched) == depth
+
+
+def test_bit_for_bit_the_same_whatever_the_threads(found):
+    before, done = torch.get_num_threads(), []
+    torch.set_num_threads(4)
+    try:
+        again = run(TINY, lambda what, work: done.append(work))
+        assert torch.get_num_threads() == 4
+    finally:
+        torch.set_num_threads(before)
+    first, second = draw_figures(found), draw_figures(again)
+    assert set(first) == {"accuracy.svg", "r_crit.svg", "rho_s.svg", "rho_off.svg", "tokens.png"}
+    assert all(first[name] == second[name] for name in first)
+    assert numbers_json(found) == numbers_json(again)
+    assert untimed(table_csv(found)) == untimed(table_csv(again))
+    assert sum(done) == pytest.approx(planned_work(TINY))  # so that the progress bar ends at 100 %
+
+
+def untimed(text: str) -> list[dict[str, str]]:
+    rows = csv.DictReader(io.StringIO(text))
+    return [{key: value for key, value in row.items() if not key.startswith("measured")} for row in rows]
+
+
+def test_no_timing_reaches_a_figure_or_the_numbers(found):
+    slow = [type(row)(**{**row.__dict__, "speed_up": (9.0, 8.0, 9.5)}) for row in found.rows]
+    other = type(found)(**{**found.__dict__, "rows": slow})
+    assert draw_figures(other) == draw_figures(found)
+    assert numbers_json(other) == numbers_json(found)
+    assert table_csv(other) != table_csv(found)
+
+
+def test_another_seed_is_other_images(found):
+    other = run(Settings(**{**TINY.__dict__, "seed": 1, "models": ("tiny-6",), "compared": ("tiny-6",)}))
+    assert other.picture.tobytes() != found.picture.tobytes()
+
+
+def test_the_page_holds_everything_and_asks_for_nothing(found):
+    files = report_files(found, {"torch": "x"})
+    page = files["report.html"].decode()
+    assert page.count("<svg") == 4
+    assert "data:image/png;base64," in page
+    assert not re.findall(r'(?:src|href)="(?!data:)', page)
+    for table in (main_table(found), pair_table(found), limit_table(found, "clean"), law_table(found, "clean")):
+        assert table.title.split(" (")[0] in page
+        assert {len(row) for row in table.rows} == {len(table.header)}
+    numbers = json.loads(files["numbers.json"])
+    assert numbers["n"] == {"clean": 10, "shifted": 6}
+    assert len(numbers["rows"]) == len(found.rows) == len(untimed(files["table.csv"].decode()))
+
+
+def replaced(found, **fields):
+    return type(found)(**{**found.__dict__, **fields})
+
+
+def test_verdicts_follow_the_numbers(found):
+    """The same words cannot come out of opposite numbers."""
+    good, bad = np.ones(50, bool), np.zeros(50, bool)
+    better, worse = ({key: compare(*pair) for key in found.pairs} for pair in ((good, bad), (bad, good)))
+    assert judge_claims(replaced(found, pairs=better))[0].verdict == "better or equal"
+    assert judge_claims(replaced(found, pairs=worse))[0].verdict == "no: worse or equal"
+    same = {key: compare(good, good) for key in found.pairs}
+    assert judge_claims(replaced(found, pairs=same))[0].verdict == "not shown either way"
+    assert "*" in pair_table(replaced(found, pairs=better)).rows[0][-1]
+    assert "*" not in pair_table(replaced(found, pairs=same)).rows[0][-1]
+
+
+def test_pairs_are_compared_exactly():
+    rng = np.random.default_rng(0)
+    first, second = rng.random(60) < 0.8, rng.random(60) < 0.5
+    pair = compare(first, second)
+    wins, losses = (first & ~second).sum(), (second & ~first).sum()
+    assert pair.difference == pytest.approx(first.mean() - second.mean())
+    assert pair.p == pytest.approx(stats.binomtest(int(wins), int(wins + losses)).pvalue)
+    low, high = stats.ttest_rel(first.astype(float), second.astype(float)).confidence_interval()
+    assert (pair.low, pair.high) == (pytest.approx(low), pytest.approx(high))
+    assert compare(first, first).verdict == "no difference"
+
+
+def test_exactly_five_points_are_not_more_than_five():
+    losses = np.array([[0.0, 0.05], [0.0, 0.1]])
+    assert first_loss([0, 4], losses, 4) == [5, 3]
+
+
+@pytest.mark.parametrize(("r_max", "steps"), [(36, 2), (18, 4), (9, 4), (9, 8), (2, 8)])
+def test_the_grid_is_what_bisection_visits(r_max, steps):
+    found = grid(r_max, steps)
+    assert found[-1] == r_max
+    assert found == sorted(set(found))
+    assert r_max // 2 in found
+    assert len(found) <= max(steps, 2)
+
+
+@pytest.mark.parametrize("text", ["-1", "text", "", "1.5", "4294967296", "٣", "1e3"])
+def test_bad_seeds(text):
+    with pytest.raises(ValueError, match="expected a whole number from 0 to 4294967295"):
+        parse_seed(text)
+    assert parse_seed("4294967295") == 2**32 - 1
