@@ -47,11 +47,11 @@ class Exclude:
 
 @dataclass(frozen=True)
 class RunDefaults:
-    """What is the same for all runs of a plan; `threads` None means as many as torch takes by itself."""
+    """What is the same for all runs of a plan. No device: a GPU if there is one. No threads: as many as torch takes."""
 
     batch_size: int = 64
     precision: Precision = "float32"
-    device: str = "cpu"
+    device: str | None = None
     compile: bool = False
     seed: int = 0
     on_error: OnError = "skip"

@@ -69,9 +69,10 @@ def _rates(jobs: Sequence[Job], gmacs: Sequence[float]) -> tuple[dict[str, float
     how = []
     for label, (spec, cost) in sorted(plain.items(), key=lambda item: item[1][1]):
         if _weight_bytes(spec) > LARGEST:
-            if rates:
-                rates[label] = rates[list(rates)[-1]]
-            how.append(f"{label}: too large to be timed here, rate of {list(rates)[-2]}" if rates else f"{label}: ?")
+            nearest = next(reversed(rates), None)
+            if nearest is not None:
+                rates[label] = rates[nearest]
+            how.append(f"{label}: too large to be timed here, " + (f"rate of {nearest}" if nearest else "not known"))
             continue
         batch = max(1, min(spec.batch_size, int(PROBE / cost)))
         rates[label] = cost * batch / _seconds(spec, batch)

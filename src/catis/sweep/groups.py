@@ -57,17 +57,15 @@ def open_groups(
         for title, of_data in groupby(mine, key=lambda job: job.data):
             events.preparing(f"{label} {title}")
             group = list(of_data)
-            opened = attempt(events, group, _open, group, model, store, cache, workers)
-            if opened is not None:
-                todo = _unfinished(opened, store, seen, events)
-                if todo:
-                    yield replace(opened, todo=todo)
+            opened = attempt(events, group, _open, group[0], model, store, cache, workers)
+            todo = [] if opened is None else _unfinished(opened, group, store, seen, events)
+            if opened is not None and todo:
+                yield replace(opened, todo=todo)
 
 
-def _open(jobs: list[Job], model: LoadedModel, store: Store, cache: ImageCache | None, workers: int) -> Group:
-    images = model.images(jobs[0].spec, workers=workers, cache=cache)
-    names = [name_run(job.spec, model, images) for job in jobs]
-    return Group(model, images, list(zip(names, jobs, strict=True)), _stored_predictions(store, names[0]))
+def _open(job: Job, model: LoadedModel, store: Store, cache: ImageCache | None, workers: int) -> Group:
+    images = model.images(job.spec, workers=workers, cache=cache)
+    return Group(model, images, [], _stored_predictions(store, name_run(job.spec.vanilla, model, images)))
 
 
 def _stored_predictions(store: Store, name: str) -> Predictions | None:
@@ -77,10 +75,15 @@ def _stored_predictions(store: Store, name: str) -> Predictions | None:
         return None
 
 
-def _unfinished(group: Group, store: Store, seen: set[str], events: Events) -> list[tuple[str, Job]]:
+def _unfinished(
+    group: Group, jobs: Sequence[Job], store: Store, seen: set[str], events: Events
+) -> list[tuple[str, Job]]:
     """What is left to do; two entries of a plan that come to the same run are one run."""
     todo = []
-    for name, job in group.todo:
+    for job in jobs:
+        name = attempt(events, [job], name_run, job.spec, group.model, group.images)
+        if name is None:
+            continue
         done = group.vanilla is not None if job.is_vanilla else store.has(name)
         if done or name in seen:
             events.found(job)

@@ -6,6 +6,8 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from fnmatch import fnmatchcase
 
+import torch
+
 from catis.core.schedule import RLike
 from catis.runs.spec import DataSpec, RunSpec
 from catis.sweep.entries import Exclude, MethodEntry, ModelEntry, Plan
@@ -97,8 +99,9 @@ def spell(r: RLike) -> str:
 
 def _group(plan: Plan, model: ModelEntry, data: DataSpec) -> Iterator[Job]:
     usual = plan.defaults
+    device = usual.device or ("cuda" if torch.cuda.is_available() else "cpu")
     spec = RunSpec(
-        model.spec, data, batch_size=usual.batch_size, precision=usual.precision, device=usual.device,
+        model.spec, data, batch_size=usual.batch_size, precision=usual.precision, device=device,
         compile=usual.compile, seed=usual.seed, on_error=usual.on_error,
     )  # fmt: skip
     yield Job(model.label, VANILLA, data.title, spec)

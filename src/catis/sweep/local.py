@@ -50,7 +50,7 @@ def _run_group(group: Group, store: Store, events: Events) -> None:
     for name, job in group.todo:
         if not job.is_vanilla and vanilla is None:
             events.failed(job, "the vanilla run that it is compared with failed")
-        elif store.has(name):  # another process was quicker
+        elif not job.is_vanilla and store.has(name):  # another process was quicker
             events.found(job)
         else:
             events.started(job, os.getpid())
@@ -66,7 +66,7 @@ def _run(
     record, predictions = evaluate_run(
         job.spec, model=group.model, images=group.images, vanilla=vanilla, progress=progress
     )
-    store.write(record, predictions)
+    record = store.write(record, predictions)
     events.finished(job, record)
     return record, predictions
 

@@ -127,8 +127,9 @@ class Scheduler:
             self._again(task, describe(error))
         else:
             self._idle.append(worker)
-            if attempt(self._events, [task.job], self._store.write, record, predictions) is not None:
-                self._events.finished(task.job, record)
+            written = attempt(self._events, [task.job], self._store.write, record, predictions)
+            if written is not None:
+                self._events.finished(task.job, written)
             self._release(task.group, predictions)
 
     def _again(self, task: _Task, reason: str) -> None:

@@ -1,0 +1,133 @@
+"""What `catis sweep` shows: a bar and a line for each run, the table of a dry run, and the end."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+
+from rich.console import Console
+from rich.markup import escape
+from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn, TimeRemainingColumn
+
+from catis.cli.tables import build_table, print_table
+from catis.runs.record import Record
+from catis.sweep.events import Events
+from catis.sweep.jobs import Job
+from catis.sweep.preview import Preview
+
+__all__ = ["ShownEvents", "show_preview", "show_summary"]
+
+
+class ShownEvents(Events):
+    """A bar over all runs, weighed by their multiply-adds, and a line for each run that ends.
+
+    Args:
+        console: Where it goes.
+        jobs: All runs.
+        work: Of each run, GMACs times images.
+    """
+
+    def __init__(self, console: Console, jobs: Sequence[Job], work: Sequence[float]) -> None:
+        super().__init__()
+        self._console, self._count = console, len(jobs)
+        self._work = {job.label: amount for job, amount in zip(jobs, work, strict=True)}
+        self._total, self._ended = sum(self._work.values()), 0.0
+        self.bar = Progress(
+            TextColumn("{task.description}"), BarColumn(), TimeElapsedColumn(), TextColumn("left:"),
+            TimeRemainingColumn(), console=console, transient=True, speed_estimate_period=600,
+        )  # fmt: skip
+        self._task = self.bar.add_task("", total=self._total)
+
+    def preparing(self, what: str) -> None:
+        """Name it."""
+        self.bar.update(self._task, description=escape(f"opening {what}"))
+
+    def started(self, job: Job, worker: int) -> None:
+        """Name it."""
+        self.bar.update(self._task, description=escape(f"{self._place()} {job.label}"))
+
+    def advanced(self, job: Job, done: int, total: int) -> None:
+        """Move the bar."""
+        self.bar.update(self._task, completed=self._ended + self._work[job.label] * done / total)
+
+    def lost(self, job: Job, reason: str) -> None:
+        """Say so."""
+        self._line(f"[yellow]worker lost, begun again:[/yellow] {escape(job.label)}: {escape(reason)}")
+
+    def finished(self, job: Job, record: Record) -> None:
+        """Say what came out."""
+        super().finished(job, record)
+        self._end(job)
+        same = "" if record.agreement is None else f", agreement {record.agreement:.1f} %"
+        self._line(
+            f"{self._place()} {escape(job.label)}: top-1 {record.top1:.2f} % (n={record.n_read}){same}, "
+            f"{record.gmacs:.2f} GMACs, {record.environment['seconds']:.1f} s"
+        )
+
+    def found(self, job: Job) -> None:
+        """Take it off the work that is left."""
+        super().found(job)
+        self._total -= self._work[job.label]
+        self.bar.update(self._task, total=self._total)
+
+    def failed(self, job: Job, error: str) -> None:
+        """Say so now; the end says it again."""
+        super().failed(job, error)
+        self._end(job)
+        self._line(f"[red]failed:[/red] {escape(job.label)}: {escape(error)}")
+
+    def _place(self) -> str:
+        return f"{len(self.records) + len(self.skipped) + len(self.failures)}/{self._count}"
+
+    def _end(self, job: Job) -> None:
+        self._ended += self._work[job.label]
+        self.bar.update(self._task, completed=self._ended)
+
+    def _line(self, text: str) -> None:
+        self._console.print(text, highlight=False, soft_wrap=True)
+
+
+def show_summary(events: Events, total: int, store: Path, interrupted: bool, console: Console) -> None:
+    """Print how many runs ended how, every failure, and how to see the results."""
+    done, before, failed = len(events.records), len(events.skipped), len(events.failures)
+    lines = [f"{done} runs done, {before} done before, {failed} failed, of {total}"]
+    lines += [f"[red]failed:[/red] {escape(job.label)}: {escape(error)}" for job, error in events.failures]
+    if interrupted:
+        lines.append("stopped; what is done is kept, and the same command goes on from here")
+    for line in [*lines, f"see them with:  catis results {escape(str(store))}"]:
+        console.print(line, highlight=False, soft_wrap=True)
+
+
+def show_preview(found: Preview, store: Path, console: Console) -> None:
+    """Print the runs of a plan, what they cost, and what is missing."""
+    rows = [
+        [line.job.label, line.images, round(line.gmacs, 2), f"{line.share:.1%}", _time(line.seconds), line.state]
+        for line in found.lines
+    ]
+    columns = ["run", "images", "GMACs", "of vanilla", "time", "state"]
+    print_table(console, build_table(columns, rows, title=f"{len(rows)} runs into {store}"))
+    known = [line.seconds for line in found.lines if line.seconds is not None]
+    unknown = len(rows) - len(known)
+    lines = [
+        f"about {_time(sum(known))} to go" + (f", and {unknown} runs whose time is not known" if unknown else ""),
+        "estimated as images x GMACs / rate; the rate is that of the plain model with random weights, timed just now. "
+        "Reading images and choosing tokens come on top.",
+        *(f"  {escape(line)}" for line in found.how),
+        *(f"[red]missing:[/red] {escape(problem)}" for problem in found.problems),
+    ]
+    for line in lines:
+        console.print(line, highlight=False, soft_wrap=True)
+
+
+def _time(seconds: float | None) -> str:
+    """A duration as people say it.
+
+    Example:
+        >>> _time(None), _time(12.3), _time(600), _time(9000)
+        ('?', '12 s', '10 min', '2.5 h')
+    """
+    if seconds is None:
+        return "?"
+    if seconds < 90:
+        return f"{seconds:.0f} s"
+    return f"{seconds / 60:.0f} min" if seconds < 5400 else f"{seconds / 3600:.1f} h"
