@@ -7,6 +7,8 @@ import statistics
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from scipy import stats
+
 from catis.demo.compare import LEVEL
 from catis.demo.findings import OURS, Findings
 from catis.demo.probes import Probed
@@ -57,15 +59,15 @@ def _accuracy(found: Findings) -> Claim:
     better, worse = verdicts.count("better"), verdicts.count("worse")
     here = (
         f"of {len(verdicts)} paired comparisons at equal r: better in {better}, worse in {worse}, no difference that "
-        f"so few images can show in {len(verdicts) - better - worse} (by chance alone {LEVEL * len(verdicts):.0f} "
-        f"would differ)"
+        f"so few images can show in {len(verdicts) - better - worse}"
     )
-    if max(better, worse) <= LEVEL * len(verdicts):
-        verdict = "not shown either way"
+    by_chance = stats.binom.ppf(1 - LEVEL, len(verdicts), LEVEL)  # as many marks as chance alone makes 19 times in 20
+    if max(better, worse) <= by_chance:
+        verdict = f"not shown: chance alone may mark up to {by_chance:.0f}"
     elif worse == 0:
-        verdict = "better or equal"
+        verdict = "better wherever a difference shows"
     elif better == 0:
-        verdict = "no: worse or equal"
+        verdict = "no: worse wherever a difference shows"
     else:
         verdict = "mixed, " + ("more often better" if better > worse else "not more often better")
     return Claim(

@@ -33,7 +33,7 @@ class Settings:
 
     title: str = "default"
     clean: int = 96
-    shifted: int = 96
+    shifted: int = 72
     probed: int = 32
     compared: tuple[str, ...] = ("tiny-12", "tiny-24")
     models: tuple[str, ...] = ("tiny-6", "tiny-12", "tiny-18", "tiny-24")
