@@ -178,6 +178,22 @@ def test_preprocessing_is_the_models_unless_it_is_said_otherwise():
     assert (told.size, told.crop_pct, told.std, told.interpolation) == ((128, 128), 0.7, (1, 1, 1), "bilinear")
 
 
+def test_a_transformers_model_is_prepared_as_its_processor_says(tmp_path):
+    transformers = pytest.importorskip("transformers")
+    config = transformers.ViTConfig(
+        hidden_size=32, num_hidden_layers=2, num_attention_heads=2, intermediate_size=64, image_size=32, patch_size=8,
+        num_labels=24,
+    )  # fmt: skip
+    transformers.ViTForImageClassification(config).save_pretrained(tmp_path / "saved")
+    processor = transformers.ViTImageProcessor(size={"height": 32, "width": 32}, image_mean=[0.4] * 3)
+    processor.save_pretrained(tmp_path / "saved")
+    spec = RunSpec(ModelSpec(str(tmp_path / "saved")), DataSpec("zoo-clean", limit=24), "tome", r=3)
+    model = load(spec.model)
+    assert (model.preprocessing.mean, model.preprocessing.crop_mode) == ((0.4,) * 3, "squash")
+    record, _ = evaluate_run(spec, model=model)
+    assert (record.model, record.n_read, list(record.tokens)) == ("saved", 24, [13, 10])
+
+
 def test_a_model_without_classifier_is_refused():
     with pytest.raises(CatisError, match="has no classifier"):
         load(ModelSpec("test_vit", settings={"num_classes": 0}))
