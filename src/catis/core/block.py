@@ -75,21 +75,26 @@ def run_block(
     if own_way is not None:
         x, state, plan = own_way
     else:
-        x, state, view, plan = _reduce_between(parts, x, state, settings, layer, has_cls, record is not None)
+        x, state, view, plan = _attend_and_reduce(parts, x, state, settings, layer, has_cls, record is not None)
+        x = parts.add_mlp(x)
     if record is not None:
         record(BlockRecord(layer, view, plan, x, state))
     return x, state
 
 
-def _reduce_between(
+def _attend_and_reduce(
     parts: BlockParts, x: Tensor, state: TokenState, settings: Reduction, layer: int, has_cls: bool, explain: bool
 ) -> tuple[Tensor, TokenState, BlockView | None, Plan | None]:
+    """First half of a block, and the reduction after it.
+
+    The view is returned to a watcher only: what it holds (features, queries, keys) must be free again when the MLP
+    asks for memory, as it is in the plain model.
+    """
     r = settings.amount(layer, x.shape[1] - state.num_prefix, state.num_prefix)
     bias = state.attention_bias(x.dtype) if settings.prop_attn and settings.method.proportional else None
     features = parts.norm(x)
     projection = parts.project(features, state.positions)
-    update = parts.output(parts.mix(projection, _cast(bias, projection)), features)
-    residual = parts.add_attention(x, update)
+    residual = parts.add_attention(x, parts.output(parts.mix(projection, _cast(bias, projection)), features))
     view = _view(settings, layer, r, has_cls, features, residual, projection, bias, state, explain)
     with torch.no_grad():  # no gradient through the decision, only through the merge
         plan = settings.method.plan(view) if r else None
@@ -98,7 +103,7 @@ def _reduce_between(
         state = replace(state, cls_attention=history)
     else:
         residual, state = execute(plan, residual, state)
-    return parts.add_mlp(residual), state, view, plan
+    return residual, state, view if explain else None, plan if explain else None
 
 
 def _cast(bias: Tensor | None, projection: Projection) -> Tensor | None:
