@@ -9,8 +9,8 @@ from torch import nn
 
 from catis.data.preprocessing import Preprocessing
 from catis.errors import CatisError
-from catis.evaluate.images import Labels, PreparedImages
 from catis.evaluate.predict import predict
+from catis.evaluate.prepared import Labels, PreparedImages
 from catis.runs import DataSpec, ModelSpec, RunSpec
 
 SPEC = RunSpec(ModelSpec("tiny-6"), DataSpec("zoo-clean"), batch_size=8)

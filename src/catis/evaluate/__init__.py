@@ -1,9 +1,11 @@
 """Accuracy of a model, plain or reduced, on labelled images."""
 
 from catis.evaluate.cache import ImageCache, default_cache
-from catis.evaluate.images import Images, PreparedImages, open_images
+from catis.evaluate.images import open_images
+from catis.evaluate.loaded import LoadedModel, load
 from catis.evaluate.metrics import compare
-from catis.evaluate.run import LoadedModel, evaluate_run, load, name_run
+from catis.evaluate.prepared import Images, PreparedImages
+from catis.evaluate.run import evaluate_run, name_run
 
 __all__ = [
     "ImageCache",

@@ -17,7 +17,7 @@ from catis.data.images import BrokenImage, Pixels
 from catis.data.preprocessing import Preprocessing
 from catis.errors import CatisError
 from catis.evaluate.clips import mean_views
-from catis.evaluate.images import Images
+from catis.evaluate.prepared import Images
 from catis.inference import evaluating, logits_of
 from catis.runs.predictions import Predictions
 from catis.runs.spec import RunSpec

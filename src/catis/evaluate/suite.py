@@ -6,8 +6,10 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 
 from catis.evaluate.cache import ImageCache
-from catis.evaluate.images import Images, StreamedImages
-from catis.evaluate.run import LoadedModel, evaluate_run, load, name_run
+from catis.evaluate.images import StreamedImages
+from catis.evaluate.loaded import LoadedModel, load
+from catis.evaluate.prepared import Images
+from catis.evaluate.run import evaluate_run, name_run
 from catis.runs.predictions import Predictions
 from catis.runs.record import Record
 from catis.runs.spec import DataSpec, ModelSpec, RunSpec

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from fnmatch import fnmatchcase
 from typing import Any
 
 from catis.runs.record import Record
@@ -47,8 +48,6 @@ def filter_records(records: Sequence[Record], wanted: Mapping[str, Sequence[str]
         >>> filter_records([], {"method": ["tome"]})
         []
     """
-    from fnmatch import fnmatchcase
-
     return [
         record
         for record in records

@@ -8,7 +8,8 @@ from itertools import groupby
 
 from catis.evaluate.cache import ImageCache
 from catis.evaluate.images import StreamedImages
-from catis.evaluate.run import LoadedModel, load, name_run
+from catis.evaluate.loaded import LoadedModel, load
+from catis.evaluate.run import name_run
 from catis.runs.predictions import Predictions
 from catis.runs.record import DamagedRecordError
 from catis.runs.store import Store

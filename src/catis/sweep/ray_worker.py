@@ -8,7 +8,8 @@ from typing import Any
 
 import torch
 
-from catis.evaluate.run import LoadedModel, evaluate_run
+from catis.evaluate.loaded import LoadedModel
+from catis.evaluate.run import evaluate_run
 from catis.runs.predictions import Predictions
 from catis.runs.record import Record
 from catis.runs.spec import RunSpec

@@ -1,0 +1,136 @@
+"""The fields of a record: what decides a run, what came out of it, what it cost, and where it was done."""
+
+from __future__ import annotations
+
+import json
+import platform
+from dataclasses import asdict, fields
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+import torch
+from torch import nn
+
+from catis.api import build_reduction
+from catis.core.method import Reduction
+from catis.evaluate.loaded import LoadedModel
+from catis.evaluate.metrics import agreement, wilson
+from catis.evaluate.predict import Predicted
+from catis.evaluate.prepared import Images
+from catis.hosts import dispatch
+from catis.macs import compare_reduction
+from catis.runs.identity import versions
+from catis.runs.predictions import Predictions
+from catis.runs.spec import RunSpec
+
+__all__ = ["cost_of", "environment_of", "identity_of", "outcome_of", "reduction_of"]
+
+
+def reduction_of(spec: RunSpec, model: nn.Module) -> Reduction:
+    """What a run puts on the model, checked against it; a plain run removes nothing.
+
+    Raises:
+        UnsupportedModelError: The model cannot be reduced rightly.
+        ValueError: A bad method, amount or option.
+    """
+    target, host = dispatch.find(model)
+    if spec.method is None:
+        return build_reduction(host.facts(target), "tome", 0, None, True, {})
+    return build_reduction(host.facts(target), spec.method, spec.r, None, spec.prop_attn, dict(spec.options))
+
+
+def identity_of(spec: RunSpec, model: LoadedModel, images: Images) -> dict[str, Any]:
+    """Everything that decides what a run computes, as fields of its record."""
+    settings = reduction_of(spec, model.module)
+    scored = images.about.scored
+    return {
+        "model": Path(spec.model.name).name if Path(spec.model.name).is_dir() else spec.model.name,
+        "settings": dict(spec.model.settings),
+        "weights": model.weights,
+        "preprocessing": _plain(asdict(model.preprocessing)),
+        **_reduction_fields(settings),
+        "data": spec.data.name,
+        "corruption": spec.data.corruption,
+        "severity": spec.data.severity,
+        "data_seed": spec.data.seed,
+        "data_fingerprint": images.about.fingerprint,
+        "classes": model.num_classes if scored is None else len(scored),
+        "precision": spec.precision,
+        "compiled": spec.compile,
+        "seed": spec.seed,
+        "versions": versions(),
+    }
+
+
+def _reduction_fields(settings: Reduction) -> dict[str, Any]:
+    if settings.is_vanilla:
+        return {"method": "vanilla", "r": 0, "schedule": "", "options": {}, "prop_attn": True}
+    method, schedule = settings.method, settings.schedule
+    amounts = () if method.own_amounts else schedule.amounts or (schedule.fraction,)
+    return {
+        "method": method.name,
+        "r": amounts[0] if len(set(amounts)) == 1 else None,
+        "schedule": "" if method.own_amounts else schedule.describe().removeprefix("r="),
+        "options": _plain({option.name: getattr(method, option.name) for option in fields(method)}),
+        "prop_attn": settings.prop_attn,
+    }
+
+
+def outcome_of(images: Images, found: Predicted, vanilla: Predictions | None) -> dict[str, Any]:
+    """What came out, with its denominators."""
+    said = found.predictions
+    n, hits = len(said), {k: int(said.correct(k).sum()) for k in (1, 5)}
+    same, same_n = (None, 0) if vanilla is None else agreement(said, vanilla)
+    shares: dict[str, Any] = {}
+    for k, count in hits.items():
+        low, high = wilson(count, n)
+        shares |= {f"correct{k}": count, f"top{k}": 100 * count / n, f"top{k}_low": low, f"top{k}_high": high}
+    return shares | {
+        "n_total": len(images.about.names),
+        "n_read": n,
+        "n_broken": len(found.broken),
+        "broken": [[item.name, item.reason] for item in found.broken],
+        "agreement": same,
+        "agreement_n": same_n,
+    }
+
+
+def cost_of(model: nn.Module, settings: Reduction) -> dict[str, Any]:
+    """Multiply-adds and tokens."""
+    cost = compare_reduction(model, settings)
+    before = (cost.patches, *cost.tokens[:-1])
+    return {
+        "gmacs": cost.reduced,
+        "gmacs_vanilla": cost.vanilla,
+        "gmacs_matching": cost.overhead,
+        "patches": cost.patches,
+        "tokens": list(cost.tokens),
+        "amounts": [entering - leaving for entering, leaving in zip(before, cost.tokens, strict=True)],
+    }
+
+
+def environment_of(spec: RunSpec, found: Predicted, seconds: float) -> dict[str, Any]:
+    """What may differ between two runs of the same name."""
+    device = torch.device(spec.device)
+    name = torch.cuda.get_device_name(device) if device.type == "cuda" else platform.processor() or platform.machine()
+    return {
+        "date": datetime.now(UTC).isoformat(timespec="seconds"),
+        "seconds": round(seconds, 3),
+        "images_per_second": round(len(found.predictions) / seconds, 2),
+        "batch_size": found.batch_size,
+        "device": spec.device,
+        "device_name": name,
+        "threads": torch.get_num_threads(),
+        "python": platform.python_version(),
+        "platform": platform.platform(),
+        "root": spec.data.root,
+        "limit": spec.data.limit,
+        "checkpoint": spec.model.checkpoint,
+        "on_error": spec.on_error,
+    }
+
+
+def _plain(values: Any) -> Any:
+    """As JSON gives it back, so that a record is equal to itself after a round trip."""
+    return json.loads(json.dumps(values))
