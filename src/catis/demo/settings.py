@@ -54,7 +54,7 @@ class Settings:
 
 
 DEFAULT = Settings()
-QUICK = Settings("quick", clean=24, shifted=24, probed=8, compared=("tiny-6", "tiny-12"), steps=2)
+QUICK = Settings("quick", clean=20, shifted=12, probed=8, compared=("tiny-6", "tiny-12"), steps=2, batch=20)
 FULL = Settings("full", clean=480, shifted=480, probed=240, steps=8, shifted_limits=True)
 
 
