@@ -47,9 +47,13 @@ class CountingStore(Store):
 
 
 def gone(pid: int) -> bool:
-    """Whether a process has ended, or does within some seconds."""
+    """Whether a process has ended, or does within some seconds; one that nobody has reaped has ended too."""
     for _ in range(300):
-        if not Path(f"/proc/{pid}").exists():
+        try:
+            state = Path(f"/proc/{pid}/stat").read_text().rsplit(")", 1)[1].split()[0]
+        except (FileNotFoundError, ProcessLookupError):
+            return True
+        if state == "Z":
             return True
         time.sleep(0.1)
     return False

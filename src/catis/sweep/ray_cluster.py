@@ -71,6 +71,7 @@ def connected(address: str) -> Iterator[Any]:
     options: dict[str, Any] = {}
     if address == "local":
         os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")  # nothing goes to the network
+        os.environ.setdefault("RAY_worker_niceness", "0")  # Ray's 15 would make a busy machine wait for ever
         options = {"include_dashboard": False}
     try:
         ray.init(address=address, log_to_driver=False, logging_level=logging.ERROR, **options)

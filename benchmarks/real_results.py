@@ -1,0 +1,105 @@
+"""CSV files of our own numbers from the store that `plans/real-*.toml` filled: `real_results.py STORE --out results`.
+
+One row per run: top-1 with its interval, GMACs, agreement, and paired differences, from ToMe at the same r for methods
+and from full CATIS at the same r for ablations.
+"""
+
+from __future__ import annotations
+
+import argparse
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+from catis.cli.tables import as_csv
+from catis.evaluate.metrics import Difference, compare
+from catis.registry import create_method
+from catis.runs.record import Record
+from catis.runs.spec import DataSpec
+from catis.runs.store import Store
+
+METHODS = ("vanilla", "tome", "tofu", "pitome", "mctf", "catis")
+ABLATIONS = {
+    "signal": [{"signal": name} for name in ("fused", "cls", "nf")],
+    "strategy": [{"strategy": name} for name in ("triage", "evict", "merge", "global")],
+    "norm": [{"signal": name} for name in ("l2", "euclidean", "nf")],
+}
+COLUMNS = [
+    "model", "data", "method", "options", "r", "gmacs", "gmacs_vanilla", "tokens", "n", "top1", "low", "high", "top5",
+    "agreement", "against", "points", "points_low", "points_high", "gained", "lost", "p", "run",
+]  # fmt: skip
+
+
+def options_of(record: Record) -> dict[str, Any]:
+    """Options that are not the method's defaults."""
+    if record.method == "vanilla":
+        return {}
+    usual = create_method(record.method)
+    return {name: value for name, value in record.options.items() if value != getattr(usual, name)}
+
+
+def title(record: Record) -> str:
+    return DataSpec(record.data, corruption=record.corruption, severity=record.severity).title
+
+
+def row(record: Record, options: str, against: str, found: Difference | None) -> list[Any]:
+    paired = [None] * 6
+    if found is not None:
+        paired = [round(found.points, 2), round(found.low, 2), round(found.high, 2), found.gained, found.lost,
+                  float(f"{found.p_value:.3g}")]  # fmt: skip
+    return [
+        record.model, title(record), record.method, options, record.r, round(record.gmacs, 4),
+        round(record.gmacs_vanilla, 4), record.tokens[-1], record.n_read, round(record.top1, 2),
+        round(record.top1_low, 2), round(record.top1_high, 2), round(record.top5, 2),
+        None if record.agreement is None else round(record.agreement, 2), against if found else None, *paired,
+        record.name,
+    ]  # fmt: skip
+
+
+def difference(store: Store, record: Record, records: Sequence[Record], method: str) -> Difference | None:
+    """From the default form of `method` at the same r on the same images; None for that run itself and for vanilla."""
+    same = [
+        one
+        for one in records
+        if one.method == method and not options_of(one) and one.name != record.name
+        and (one.weights, one.data_fingerprint, one.r) == (record.weights, record.data_fingerprint, record.r)
+    ]  # fmt: skip
+    return compare(store.predictions(record.name), store.predictions(same[0].name)) if same else None
+
+
+def methods_table(store: Store, records: Sequence[Record]) -> list[list[Any]]:
+    chosen = [one for one in records if not options_of(one)]
+    chosen.sort(key=lambda one: (one.model, title(one), one.n_read, METHODS.index(one.method), one.r))
+    return [row(one, "", "tome", difference(store, one, records, "tome")) for one in chosen]
+
+
+def ablation_table(store: Store, records: Sequence[Record], variants: list[dict[str, str]]) -> list[list[Any]]:
+    usual = create_method("catis")
+    rows = []
+    for variant in variants:
+        changed = {name: value for name, value in variant.items() if value != getattr(usual, name)}
+        chosen = [one for one in records if one.method == "catis" and options_of(one) == changed]
+        chosen = [one for one in chosen if one.model == "deit_tiny_patch16_224" and one.r in (13, 18, 23)]
+        for one in sorted(chosen, key=lambda one: (title(one), one.r)):
+            label = " ".join(f"{name}={value}" for name, value in variant.items())
+            rows.append(row(one, label, "catis", difference(store, one, records, "catis")))
+    return sorted(rows, key=lambda cells: (cells[1], cells[4]))
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("store", type=Path)
+    parser.add_argument("--out", type=Path, default=Path("results"))
+    arguments = parser.parse_args()
+    store = Store(arguments.store)
+    records = [one for one in store.records() if one.model in ("deit_tiny_patch16_224", "vit_tiny_patch16_224",
+                                                               "vit_base_patch16_224")]  # fmt: skip
+    tables = {"real-models": methods_table(store, records)}
+    tables |= {f"ablation-{name}": ablation_table(store, records, rows) for name, rows in ABLATIONS.items()}
+    for name, rows in tables.items():
+        (arguments.out / f"{name}.csv").write_text(as_csv(COLUMNS, rows))
+        print(f"{name}.csv: {len(rows)} rows")
+
+
+if __name__ == "__main__":
+    main()
