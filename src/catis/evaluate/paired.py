@@ -39,7 +39,11 @@ def paired_differences(store: Store, records: Sequence[Record], against: str) ->
         raise ValueError(f"--against {against}: no such run here; methods that are: {known}")
     chosen = {record.name for record in references}
     free = against == "vanilla" or against in chosen  # a single run is the reference whatever the amounts
-    return [_pair(store, record, references, free) for record in records if record.name not in chosen]
+    return [
+        _pair(store, record, references, free)
+        for record in records
+        if record.name not in chosen and (free or record.method != "vanilla")  # which has no amounts to match
+    ]
 
 
 def _pair(store: Store, record: Record, references: Sequence[Record], free: bool) -> Pair:

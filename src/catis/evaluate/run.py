@@ -43,7 +43,7 @@ def evaluate_run(
         progress: Called with (done, total) after each batch.
 
     Example:
-        >>> from catis.runs import DataSpec
+        >>> from catis.runs import DataSpec, ModelSpec
         >>> spec = RunSpec(ModelSpec("tiny-6"), DataSpec("zoo-clean", limit=24), "tome", r=8)
         >>> record, predictions = evaluate_run(spec)
         >>> record.n_read, record.tokens[-1], len(predictions)
@@ -72,7 +72,7 @@ def name_run(spec: RunSpec, model: LoadedModel, images: Images) -> str:
     """Name of a run, before it is done: the same content is the same name, on any machine.
 
     Example:
-        >>> from catis.runs import DataSpec
+        >>> from catis.runs import DataSpec, ModelSpec
         >>> spec = RunSpec(ModelSpec("tiny-6"), DataSpec("zoo-clean", limit=24), "tome", r=8)
         >>> model = load(spec.model)
         >>> name_run(spec, model, model.images(spec))

@@ -62,7 +62,7 @@ def evaluate_suite(
         progress: Called after each batch.
 
     Example:
-        >>> from catis.runs import DataSpec
+        >>> from catis.runs import DataSpec, ModelSpec
         >>> spec = RunSpec(ModelSpec("tiny-6"), DataSpec("zoo-clean", limit=24), "tome", r=8)
         >>> [done.record.agreement_n for done in evaluate_suite([spec.vanilla, spec])]
         [0, 24]
