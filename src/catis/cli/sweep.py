@@ -14,7 +14,7 @@ from catis.runs.store import Store
 from catis.sweep.checks import look_for_inputs
 from catis.sweep.costs import costs
 from catis.sweep.jobs import expand
-from catis.sweep.local import run_here
+from catis.sweep.local import run_here, threads_set
 from catis.sweep.plan import read_plan
 from catis.sweep.preview import preview
 from catis.sweep.ray_cluster import run_on_ray
@@ -54,7 +54,8 @@ def sweep_command(
     jobs = expand(read, limit=limit, only=only or ["*"], skip=skip or [])
     place, threads = store or read.store, threads or read.defaults.threads
     if dry_run:
-        show_preview(preview(read.file, jobs, place), place, console)
+        with threads_set(threads):
+            show_preview(preview(read.file, jobs, place), place, console)
         return
     gmacs, inputs = costs(read.file, jobs), look_for_inputs(jobs)
     if inputs.problems:

@@ -52,7 +52,9 @@ class Labels:
 class Images(Protocol):
     """A labelled data set, prepared for a model. Batches are cut in the same places wherever images come from."""
 
-    about: Labels
+    @property
+    def about(self) -> Labels:
+        """What is known of every image before it is read."""
 
     def batches(self, batch_size: int) -> Iterator[ImageBatch]:
         """All images in order; a broken one takes up its place in its batch."""

@@ -18,7 +18,7 @@ from catis.sweep.events import Events, attempt
 from catis.sweep.groups import Group, open_groups
 from catis.sweep.jobs import Job
 
-__all__ = ["run_here"]
+__all__ = ["run_here", "threads_set"]
 
 
 def run_here(
@@ -39,6 +39,15 @@ def run_here(
         threads: Of torch, for each run; None leaves them as they are.
         cache: Where prepared images are kept, so that each data set is decoded once.
         workers: Threads that decode images.
+
+    Example:
+        >>> import tempfile
+        >>> from catis.runs.spec import DataSpec, ModelSpec, RunSpec
+        >>> spec = RunSpec(ModelSpec("tiny-6"), DataSpec("zoo-clean", limit=24))
+        >>> events = Events()
+        >>> run_here([Job("small", "vanilla", "zoo-clean", spec)], Store(tempfile.mkdtemp()), events)
+        >>> [record.n_read for _, record in events.records]
+        [24]
     """
     with threads_set(threads):
         for group in open_groups(jobs, store, events, cache=cache, workers=workers):
