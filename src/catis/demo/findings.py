@@ -13,10 +13,10 @@ from torch import nn
 
 from catis import zoo
 from catis.demo.compare import Paired, compare
-from catis.demo.images import make_views
+from catis.demo.images import View, make_views
 from catis.demo.limits import Law, Limit, find_limit, fit_laws
 from catis.demo.probes import Probed, probe
-from catis.demo.scores import VANILLA, ModelScores
+from catis.demo.scores import VANILLA, ModelScores, Variant, measure
 from catis.demo.settings import Settings, grid
 from catis.demo.tokens import token_picture
 from catis.demo.workers import Workers, one_thread
@@ -97,26 +97,28 @@ def run(settings: Settings, stage: Stage = lambda what, work: None) -> Findings:
     Raises:
         WeightsError: A weights file of the package is missing or damaged.
     """
-    models: dict[str, nn.Module] = {name: zoo.load(name) for name in settings.models}
-    stage("making images", 0)
-    views = make_views(settings)
-    say = _Stages(stage)
-    with one_thread(), Workers(models) as workers:
-        scores = {
-            name: ModelScores(name, DEPTHS[name], views, settings.batch, workers, say.tick) for name in settings.models
-        }
-        for name, one in scores.items():
-            say.now(
-                f"{name}: {len(settings.methods)} methods, clean and shifted" if _compared(name, settings) else name
-            )
-            _measure(one, settings)
-        say.now("r_crit, rho_s and rho_off")
-        limits, probed = _search(scores, workers, settings, say)
-        say.now("picture")
-        first = scores[settings.compared[0]]
-        picture, caption = token_picture(
-            models[first.name], first.name, views["clean"], amounts(first.depth, settings)[-2]
-        )
+    with one_thread():
+        models: dict[str, nn.Module] = {name: zoo.load(name) for name in settings.models}
+        stage("making images", 0)
+        views = make_views(settings)
+        with Workers(models) as workers:
+            return _run(settings, models, views, workers, _Stages(stage))
+
+
+def _run(
+    settings: Settings, models: dict[str, nn.Module], views: dict[str, View], workers: Workers, say: _Stages
+) -> Findings:
+    scores = {
+        name: ModelScores(name, DEPTHS[name], views, settings.batch, workers, say.tick) for name in settings.models
+    }
+    deep = sorted(scores.values(), key=lambda one: -one.depth)  # long tasks first, so that workers end together
+    say.now(f"{len(settings.methods)} methods, clean and shifted")
+    measure(workers, [wanted for one in deep for wanted in _wanted(one, settings)])
+    say.now("r_crit, rho_s and rho_off")
+    limits, probed = _search(scores, workers, settings, say)
+    say.now("picture")
+    first = scores[settings.compared[0]]
+    picture, caption = token_picture(models[first.name], first.name, views["clean"], amounts(first.depth, settings)[-2])
     return Findings(
         settings=settings,
         n={name: len(view) for name, view in views.items()},
@@ -159,12 +161,12 @@ def _compared(name: str, settings: Settings) -> bool:
     return name in settings.compared
 
 
-def _measure(scores: ModelScores, settings: Settings) -> None:
+def _wanted(scores: ModelScores, settings: Settings) -> list[tuple[ModelScores, str, list[Variant]]]:
     """The table's passes; of a model that is not in the table, vanilla's only."""
     compared = _compared(scores.name, settings)
-    rs = amounts(scores.depth, settings) if compared else []
-    for view in scores.views if compared else _limit_views(settings):
-        scores.measure(view, [(method, r) for r in rs for method in settings.methods])
+    variants = [(method, r) for r in amounts(scores.depth, settings) for method in settings.methods]
+    views = list(scores.views) if compared else _limit_views(settings)
+    return [(scores, view, variants if compared else []) for view in views]
 
 
 def _search(

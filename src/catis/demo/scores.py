@@ -18,7 +18,7 @@ from catis.api import applied
 from catis.demo.images import View
 from catis.demo.workers import Workers
 
-__all__ = ["VANILLA", "ModelScores", "Tick", "Variant"]
+__all__ = ["VANILLA", "ModelScores", "Pass", "Tick", "Variant", "measure"]
 
 Variant = tuple[str, int]
 """Method and r."""
@@ -31,7 +31,7 @@ Tick = Callable[[float], None]
 Bools = NDArray[np.bool_]
 
 
-class _Pass(NamedTuple):
+class Pass(NamedTuple):
     """One batch: (B,) whether each image was classified rightly, and processor seconds."""
 
     right: Tensor
@@ -56,7 +56,7 @@ class ModelScores:
         >>> views = make_views(Settings(clean=6, shifted=3))
         >>> with Workers({"tiny-6": zoo.load("tiny-6")}) as workers:
         ...     scores = ModelScores("tiny-6", 6, views, 6, workers)
-        ...     scores.measure("clean", [("tome", 4)])
+        ...     measure(workers, [(scores, "clean", [("tome", 4)])])
         >>> scores.correct("clean", ("tome", 4)).shape
         (6,)
     """
@@ -75,12 +75,13 @@ class ModelScores:
         self._correct: dict[tuple[str, Variant], Bools] = {}
         self._seconds: dict[Variant, list[float]] = {}
 
-    def measure(self, view: str, variants: Sequence[Variant]) -> None:
-        """Vanilla and every variant, batch by batch in turn, timed: a slow moment of the machine hits them alike."""
-        order = [VANILLA, *variants]
-        tasks = [partial(self._in_turn, order, *batch) for batch in self._batches(view)]
-        batches = self._workers.run(tasks)
-        for at, variant in enumerate(order):
+    def tasks(self, view: str, variants: Sequence[Variant]) -> list[Callable[[], list[Pass]]]:
+        """One task per batch: every variant in turn, timed, so that a slow moment of the machine hits them alike."""
+        return [partial(self._in_turn, variants, *batch) for batch in self._batches(view)]
+
+    def keep(self, view: str, variants: Sequence[Variant], batches: Sequence[Sequence[Pass]]) -> None:
+        """Remember what the tasks returned."""
+        for at, variant in enumerate(variants):
             passes = [batch[at] for batch in batches]
             self._correct[view, variant] = torch.cat([one.right for one in passes]).numpy()
             self._seconds.setdefault(variant, []).extend(one.seconds for one in passes)
@@ -116,10 +117,10 @@ class ModelScores:
         for start in range(0, len(chosen), self.batch):
             yield chosen.images[start : start + self.batch], chosen.labels[start : start + self.batch]
 
-    def _in_turn(self, order: Sequence[Variant], images: Tensor, labels: Tensor) -> list[_Pass]:
+    def _in_turn(self, order: Sequence[Variant], images: Tensor, labels: Tensor) -> list[Pass]:
         return [self._run(variant, images, labels) for variant in order]
 
-    def _run(self, variant: Variant, images: Tensor, labels: Tensor) -> _Pass:
+    def _run(self, variant: Variant, images: Tensor, labels: Tensor) -> Pass:
         method, r = variant
         model = self._workers.model(self.name)
         with nullcontext() if variant == VANILLA else applied(model, method, r=r), torch.inference_mode():
@@ -128,4 +129,13 @@ class ModelScores:
             logits: Tensor = model(images)
             seconds = time.thread_time() - start
         self._tick(len(images) * self.depth)
-        return _Pass(logits.argmax(-1) == labels, seconds)
+        return Pass(logits.argmax(-1) == labels, seconds)
+
+
+def measure(workers: Workers, wanted: Sequence[tuple[ModelScores, str, Sequence[Variant]]]) -> None:
+    """Run vanilla and the variants of every model and view, all batches shared among the workers."""
+    orders = [[VANILLA, *variants] for _, _, variants in wanted]
+    tasks = [scores.tasks(view, order) for (scores, view, _), order in zip(wanted, orders, strict=True)]
+    done = iter(workers.run([task for group in tasks for task in group]))
+    for (scores, view, _), order, group in zip(wanted, orders, tasks, strict=True):
+        scores.keep(view, order, [next(done) for _ in group])
