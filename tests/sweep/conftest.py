@@ -2,6 +2,8 @@
 
 import pytest
 
+from catis.evaluate.cache import ImageCache
+
 PLAN = """
 r = [4, 8]
 methods = ["tome", "catis"]
@@ -25,9 +27,15 @@ severity = 2
 """
 
 
+@pytest.fixture(scope="session")
+def cache(tmp_path_factory):
+    """Prepared images, made once for all tests."""
+    return ImageCache(tmp_path_factory.mktemp("cache"))
+
+
 @pytest.fixture
-def plan(tmp_path, monkeypatch):
-    monkeypatch.setenv("CATIS_CACHE", str(tmp_path / "cache"))
+def plan(tmp_path, cache, monkeypatch):
+    monkeypatch.setenv("CATIS_CACHE", str(cache.folder))
     path = tmp_path / "plan.toml"
     path.write_text(PLAN)
     return path

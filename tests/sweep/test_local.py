@@ -12,7 +12,6 @@ import torch
 from typer.testing import CliRunner
 
 from catis.cli import app
-from catis.evaluate.cache import ImageCache
 from catis.evaluate.run import evaluate_run
 from catis.runs.store import Store
 from catis.sweep import groups, local
@@ -20,6 +19,7 @@ from catis.sweep.events import Events
 from catis.sweep.jobs import expand
 from catis.sweep.local import run_here
 from catis.sweep.plan import read_plan
+from catis.zoo import ZooDataset
 
 
 def sweep(*arguments: object):
@@ -43,44 +43,52 @@ def counted(monkeypatch):
     return counts
 
 
-def test_every_run_is_done_once_and_equals_a_run_of_its_own(plan, tmp_path, counted):
+def test_every_run_is_done_once_and_equals_a_run_of_its_own(plan, tmp_path, counted, cache):
     jobs, store, events = expand(read_plan(plan)), Store(tmp_path / "store"), Events()
-    run_here(jobs, store, events, threads=1, cache=ImageCache(tmp_path / "cache"))
+    run_here(jobs, store, events, threads=1, cache=cache)
     assert counted == {"load": 1, "run": 10}
     assert len(store.names()) == len(events.records) == 10
     assert events.failures == events.skipped == []
     job, record = events.records[-1]
     vanilla = next(done for other, done in events.records if other.is_vanilla and other.data == job.data)
-    alone, _ = evaluate_run(job.spec, vanilla=store.predictions(vanilla.name))
+    alone, _ = evaluate_run(job.spec, vanilla=store.predictions(vanilla.name), cache=cache)
     assert store.read(alone.name).content() == replace(alone, predictions=record.predictions).content()
     assert record.agreement_n == 24
 
 
-def test_what_is_done_is_skipped_and_what_is_missing_is_done(plan, tmp_path, counted):
+def test_what_is_done_is_skipped_and_what_is_missing_is_done(plan, tmp_path, counted, cache):
     jobs, store = expand(read_plan(plan)), Store(tmp_path / "store")
-    run_here(jobs[:2], store, Events())
+    run_here(jobs[:2], store, Events(), cache=cache)
     again = Events()
-    run_here(jobs, store, again)
+    run_here(jobs, store, again, cache=cache)
     assert (len(again.skipped), len(again.records)) == (2, 8)
     assert counted["run"] == 10
     assert [record.agreement_n for _, record in again.records][:3] == [24, 24, 24]  # vanilla came from the store
 
 
-def test_a_vanilla_run_without_its_predictions_is_done_again(plan, tmp_path):
+def test_a_vanilla_run_without_its_predictions_is_done_again(plan, tmp_path, cache):
     jobs, store = expand(read_plan(plan), only=["*zoo-clean"]), Store(tmp_path / "store")
-    run_here(jobs[:1], store, Events())
+    run_here(jobs[:1], store, Events(), cache=cache)
     for file in store.folder.glob("*.parquet"):
         file.write_bytes(b"damaged")
     events = Events()
-    run_here(jobs, store, events)
+    run_here(jobs, store, events, cache=cache)
     assert [job.is_vanilla for job, _ in events.records] == [True, False, False, False, False]
 
 
-def test_two_entries_that_come_to_the_same_run_are_one(plan, tmp_path):
+def test_two_entries_that_come_to_the_same_run_are_one(plan, tmp_path, cache):
     plan.write_text(plan.read_text().replace('"catis"', '"catis", { name = "catis", options = { tau = 1.0 } }'))
     events = Events()
-    run_here(expand(read_plan(plan), only=["*catis*r=4*"]), Store(tmp_path / "store"), events)
+    run_here(expand(read_plan(plan), only=["*catis*r=4*"]), Store(tmp_path / "store"), events, cache=cache)
     assert (len(events.records), len(events.skipped)) == (4, 2)
+
+
+def test_without_a_cache_images_are_decoded_once_into_memory(plan, tmp_path, monkeypatch):
+    reads = []
+    original = ZooDataset.__getitem__
+    monkeypatch.setattr(ZooDataset, "__getitem__", lambda self, index: reads.append(index) or original(self, index))
+    run_here(expand(read_plan(plan), only=["*tome*zoo-clean"]), Store(tmp_path / "store"), Events())
+    assert sorted(reads) == list(range(24))
 
 
 def test_threads_are_put_back(plan, tmp_path):
@@ -89,12 +97,12 @@ def test_threads_are_put_back(plan, tmp_path):
     assert torch.get_num_threads() == before
 
 
-def test_the_number_of_threads_does_not_change_a_record(plan, tmp_path):
+def test_the_number_of_threads_does_not_change_a_record(plan, tmp_path, cache):
     job = expand(read_plan(plan), only=["*catis r=8 zoo-clean"])
     contents = []
     for threads in (1, 2):
         events = Events()
-        run_here(job, Store(tmp_path / str(threads)), events, threads=threads)
+        run_here(job, Store(tmp_path / str(threads)), events, threads=threads, cache=cache)
         assert [record.environment["threads"] for _, record in events.records] == [threads] * 2
         contents.append([record.content() for _, record in events.records])
     assert contents[0] == contents[1]

@@ -60,7 +60,7 @@ def gone(pid: int) -> bool:
 
 
 @pytest.mark.skipif(not Path("/proc/self").exists(), reason="looks for processes in /proc")
-def test_a_killed_worker_loses_nothing_and_records_are_those_of_a_local_sweep(plan, tmp_path):
+def test_a_killed_worker_loses_nothing_and_records_are_those_of_a_local_sweep(plan, tmp_path, cache):
     broken = tmp_path / "images" / "anchor"
     broken.mkdir(parents=True)
     (broken / "a.png").write_bytes(b"no image")
@@ -70,12 +70,12 @@ def test_a_killed_worker_loses_nothing_and_records_are_those_of_a_local_sweep(pl
     jobs, good = expand(read_plan(plan)), expand(read_plan(plan), skip=["* own"])
     events, store = Killer(), CountingStore(tmp_path / "ray")
     with connected("local") as ray:
-        run_on_ray(jobs, store, events, "auto", threads=1)
+        run_on_ray(jobs, store, events, "auto", threads=1, cache=cache)
         assert ray.is_initialized()  # a connection that was there is left
     assert all(gone(pid) for _, pid in events.starts)
 
     here = Store(tmp_path / "here")
-    run_here(good, here, Events(), threads=1)
+    run_here(good, here, Events(), threads=1, cache=cache)
     assert events.losses == [events.starts[2][0]]
     assert sorted(store.writes) == here.names() == store.names()
     assert [store.read(name).content() for name in here.names()] == [record.content() for record in here.records()]

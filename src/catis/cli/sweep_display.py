@@ -54,6 +54,10 @@ class ShownEvents(Events):
         """Say so."""
         self._line(f"[yellow]worker lost, begun again:[/yellow] {escape(job.label)}: {escape(reason)}")
 
+    def noted(self, note: str) -> None:
+        """Say it."""
+        self._line(f"[yellow]note:[/yellow] {escape(note)}")
+
     def finished(self, job: Job, record: Record) -> None:
         """Say what came out."""
         super().finished(job, record)

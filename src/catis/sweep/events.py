@@ -45,6 +45,9 @@ class Events:
     def lost(self, job: Job, reason: str) -> None:
         """A worker died during a run, which is done again."""
 
+    def noted(self, note: str) -> None:
+        """Something that the user should know, such as a cache that is full."""
+
     def finished(self, job: Job, record: Record) -> None:
         """A run is done and in the store."""
         self.records.append((job, record))

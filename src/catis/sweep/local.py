@@ -10,9 +10,10 @@ from functools import partial
 import torch
 
 from catis.evaluate.cache import ImageCache
+from catis.evaluate.loaded import LoadedModel
+from catis.evaluate.prepared import Images
 from catis.evaluate.run import evaluate_run
 from catis.runs.predictions import Predictions
-from catis.runs.record import Record
 from catis.runs.store import Store
 from catis.sweep.events import Events, attempt
 from catis.sweep.groups import Group, open_groups
@@ -37,7 +38,7 @@ def run_here(
         store: Where records go, each as soon as its run is done.
         events: Told of everything that happens.
         threads: Of torch, for each run; None leaves them as they are.
-        cache: Where prepared images are kept, so that each data set is decoded once.
+        cache: Where prepared images are kept; None keeps those of one data set at a time in memory.
         workers: Threads that decode images.
 
     Example:
@@ -55,29 +56,33 @@ def run_here(
 
 
 def _run_group(group: Group, store: Store, events: Events) -> None:
+    images = attempt(events, [job for _, job in group.todo], _images, group)
     vanilla = group.vanilla
-    for name, job in group.todo:
+    for name, job in group.todo if images is not None else []:
         if not job.is_vanilla and vanilla is None:
             events.failed(job, "the vanilla run that it is compared with failed")
         elif not job.is_vanilla and store.has(name):  # another process was quicker
             events.found(job)
         else:
             events.started(job, os.getpid())
-            done = attempt(events, [job], _run, group, job, vanilla, store, events)
-            if done is not None and job.is_vanilla:
-                vanilla = done[1]
+            done = attempt(events, [job], _run, job, group.model, images, vanilla, store, events)
+            vanilla = done if done is not None and job.is_vanilla else vanilla
+    for note in group.images.notes:
+        events.noted(note)
+
+
+def _images(group: Group) -> Images:
+    """Images that are decoded once: into the cache during the first run, or into memory now if there is none."""
+    return group.images if group.images.cache is not None else group.images.prepared(group.todo[0][1].spec.batch_size)
 
 
 def _run(
-    group: Group, job: Job, vanilla: Predictions | None, store: Store, events: Events
-) -> tuple[Record, Predictions]:
+    job: Job, model: LoadedModel, images: Images, vanilla: Predictions | None, store: Store, events: Events
+) -> Predictions:
     progress = partial(events.advanced, job)
-    record, predictions = evaluate_run(
-        job.spec, model=group.model, images=group.images, vanilla=vanilla, progress=progress
-    )
-    record = store.write(record, predictions)
-    events.finished(job, record)
-    return record, predictions
+    record, predictions = evaluate_run(job.spec, model=model, images=images, vanilla=vanilla, progress=progress)
+    events.finished(job, store.write(record, predictions))
+    return predictions
 
 
 @contextmanager

@@ -93,6 +93,8 @@ class Scheduler:
         if self._model[0] is not group.model:
             self._model = group.model, self._ray.put(group.model)
         images = group.images.prepared(group.todo[0][1].spec.batch_size)
+        for note in group.images.notes:
+            self._events.noted(note)
         in_memory = replace(images, pixels=np.asarray(images.pixels))  # a mapped file is not what workers can share
         opened = _Open(self._model[1], self._ray.put(in_memory))
         tasks = [_Task(job, opened) for _, job in group.todo]
