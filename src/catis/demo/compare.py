@@ -7,9 +7,8 @@ from dataclasses import dataclass
 import numpy as np
 import torch
 from numpy.typing import NDArray
-from scipy import stats
 
-from catis.diagnostics.estimates import LayerMeans
+from catis.diagnostics.estimates import LayerMeans, mcnemar
 
 __all__ = ["LEVEL", "Paired", "compare", "resample"]
 
@@ -59,9 +58,8 @@ def compare(first: NDArray[np.bool_], second: NDArray[np.bool_]) -> Paired:
     means = LayerMeans()
     means.update("difference", 0, torch.from_numpy(first.astype(np.float64) - second))
     wins, losses = int((first & ~second).sum()), int((~first & second).sum())
-    p = float(stats.binomtest(wins, wins + losses).pvalue) if wins + losses else 1.0
     found = means["difference"][0]
-    return Paired(found.mean, found.low, found.high, p, found.n)
+    return Paired(found.mean, found.low, found.high, mcnemar(wins, losses), found.n)
 
 
 def resample(n: int, draws: int, seed: int) -> NDArray[np.float64]:

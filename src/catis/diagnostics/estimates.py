@@ -10,7 +10,7 @@ import torch
 from scipy import stats
 from torch import Tensor
 
-__all__ = ["Estimate", "LayerMeans", "band_layers", "bands"]
+__all__ = ["Estimate", "LayerMeans", "band_layers", "bands", "mcnemar"]
 
 CONFIDENCE = 0.95
 
@@ -33,6 +33,20 @@ class Estimate:
 
     def __format__(self, spec: str) -> str:
         return format(self.mean, spec)
+
+
+def mcnemar(gained: int, lost: int) -> float:
+    """Exact two-sided p of McNemar's test: images that only one of two methods gets right, as coin flips.
+
+    Args:
+        gained: Images that only the first gets right.
+        lost: Images that only the second gets right.
+
+    Example:
+        >>> mcnemar(10, 0), mcnemar(0, 0)
+        (0.001953125, 1.0)
+    """
+    return float(stats.binomtest(gained, gained + lost).pvalue) if gained + lost else 1.0
 
 
 class LayerMeans:

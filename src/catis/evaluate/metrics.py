@@ -10,6 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import stats
 
+from catis.diagnostics.estimates import mcnemar
 from catis.runs.data_names import SHIFTED
 from catis.runs.predictions import Predictions
 from catis.runs.record import Record
@@ -105,8 +106,7 @@ def compare(one: Predictions, other: Predictions, *, resamples: int = RESAMPLES,
     first, second = one.correct()[here], other.correct()[there]
     gained, lost, n = int((first & ~second).sum()), int((~first & second).sum()), len(here)
     low, high = _bootstrap(gained, lost, n, resamples, seed)
-    p_value = float(stats.binomtest(gained, gained + lost).pvalue) if gained + lost else 1.0
-    return Difference(n, gained, lost, 100 * (gained - lost) / n, low, high, p_value)
+    return Difference(n, gained, lost, 100 * (gained - lost) / n, low, high, mcnemar(gained, lost))
 
 
 def _bootstrap(gained: int, lost: int, n: int, resamples: int, seed: int) -> tuple[float, float]:
