@@ -15,12 +15,13 @@ from catis import zoo
 from catis.demo.claims import judge_claims
 from catis.demo.compare import compare
 from catis.demo.figures import draw_figures
-from catis.demo.findings import planned_work, run
+from catis.demo.findings import run
 from catis.demo.limits import first_loss
 from catis.demo.numbers import numbers_json, table_csv
 from catis.demo.page import report_files
 from catis.demo.settings import Settings, grid, parse_seed
 from catis.demo.tables import law_table, limit_table, main_table, pair_table
+from catis.demo.work import planned_work
 from catis.diagnostics.critical import fit_depth
 from tests.demo.conftest import TINY
 

@@ -74,7 +74,8 @@ def show_demo(settings: Settings, target: Path, console: Console) -> None:
 
 
 def _run(settings: Settings, console: Console) -> Findings:
-    from catis.demo.findings import planned_work, run
+    from catis.demo.findings import run
+    from catis.demo.work import planned_work
 
     columns = (TextColumn("{task.description}"), BarColumn(), TaskProgressColumn(), TimeElapsedColumn())
     with Progress(*columns, TextColumn("left"), TimeRemainingColumn(), console=console, transient=True) as bar:

@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
-from itertools import pairwise
 
 from PIL import Image
 from torch import nn
@@ -17,13 +15,14 @@ from catis.demo.images import View, make_views
 from catis.demo.limits import Law, Limit, find_limit, fit_laws
 from catis.demo.probes import Probed, probe
 from catis.demo.scores import VANILLA, ModelScores, Variant, measure
-from catis.demo.settings import Settings, grid
+from catis.demo.settings import Settings
 from catis.demo.tokens import token_picture
+from catis.demo.work import amounts, bisection_passes, is_compared, limit_views, probe_amount, probe_work
 from catis.demo.workers import Workers, one_thread
 from catis.macs import compare_macs
 from catis.zoo.models import DEPTHS
 
-__all__ = ["Findings", "Row", "Stage", "planned_work", "run"]
+__all__ = ["Findings", "Row", "Stage", "run"]
 
 OURS = "catis"
 Stage = Callable[[str, float], None]
@@ -148,24 +147,11 @@ class _Stages:
         self._stage(self._what, work)
 
 
-def amounts(depth: int, settings: Settings) -> list[int]:
-    """Amounts r of the table at a depth."""
-    return grid(settings.r_max(depth), settings.steps)
-
-
-def _limit_views(settings: Settings) -> list[str]:
-    return ["clean", "shifted"] if settings.shifted_limits else ["clean"]
-
-
-def _compared(name: str, settings: Settings) -> bool:
-    return name in settings.compared
-
-
 def _wanted(scores: ModelScores, settings: Settings) -> list[tuple[ModelScores, str, list[Variant]]]:
     """The table's passes; of a model that is not in the table, vanilla's only."""
-    compared = _compared(scores.name, settings)
+    compared = is_compared(scores.name, settings)
     variants = [(method, r) for r in amounts(scores.depth, settings) for method in settings.methods]
-    views = list(scores.views) if compared else _limit_views(settings)
+    views = list(scores.views) if compared else limit_views(settings)
     return [(scores, view, variants if compared else []) for view in views]
 
 
@@ -178,23 +164,25 @@ def _search(
         before = len(one.tried(view, method))
         found = find_limit(one, view, method, settings)
         passes = len(one.tried(view, method)) - before
-        unspent = _bisection_passes(one.depth, _compared(one.name, settings), settings) - passes
+        unspent = bisection_passes(one.depth, is_compared(one.name, settings), settings) - passes
         say.tick(unspent * len(one.views[view]) * one.depth)
         return found
 
     def probed(one: ModelScores) -> Probed:
-        found = probe(workers.model(one.name), one.name, one.views["clean"], _probe_r(one.depth, settings), settings)
-        say.tick(_probe_work(settings, one.depth))
+        found = probe(
+            workers.model(one.name), one.name, one.views["clean"], probe_amount(one.depth, settings), settings
+        )
+        say.tick(probe_work(settings, one.depth))
         return found
 
     deep = sorted(scores.values(), key=lambda one: -one.depth)
-    seen = [one for one in deep if _compared(one.name, settings)]
-    keys = [(view, one, method) for view in _limit_views(settings) for one in deep for method in settings.methods]
+    seen = [one for one in deep if is_compared(one.name, settings)]
+    keys = [(view, one, method) for view in limit_views(settings) for one in deep for method in settings.methods]
     tasks: list[Callable[[], Limit | Probed]] = [partial(probed, one) for one in seen]
     tasks += [partial(limit, one, view, method) for view, one, method in keys]
     results = workers.run(tasks)
     by_name = {one.model: one for one in results if isinstance(one, Probed)}
-    limits: dict[str, dict[tuple[str, str], Limit]] = {view: {} for view in _limit_views(settings)}
+    limits: dict[str, dict[tuple[str, str], Limit]] = {view: {} for view in limit_views(settings)}
     for (view, one, method), found in zip(keys, results[len(seen) :], strict=True):
         assert isinstance(found, Limit)
         limits[view][one.name, method] = found
@@ -234,37 +222,3 @@ def _pairs(scores: dict[str, ModelScores], settings: Settings) -> dict[tuple[str
         for method in settings.methods
         if method != OURS
     }
-
-
-def _probe_r(depth: int, settings: Settings) -> int:
-    """About three quarters of the largest r: where methods begin to differ."""
-    return grid(settings.r_max(depth), 4)[-2]
-
-
-def _bisection_passes(depth: int, compared: bool, settings: Settings) -> int:
-    """Most passes that bisection can need on top of those of the table."""
-    r_max = settings.r_max(depth)
-    if not compared:
-        return 1 + math.ceil(math.log2(r_max))
-    marks = [0, *amounts(depth, settings)]
-    return math.ceil(math.log2(max(b - a for a, b in pairwise(marks))))
-
-
-def _probe_work(settings: Settings, depth: int) -> float:
-    # One pass on clean and noisy images, one per method; the diagnostics themselves take about half again.
-    return 1.5 * (2 + len(settings.methods)) * settings.probed * depth
-
-
-def planned_work(settings: Settings) -> float:
-    """All the work that `run` will report, in images times blocks."""
-    n = {"clean": settings.clean, "shifted": settings.shifted // 3 * 3}
-    methods, work = len(settings.methods), 0.0
-    for name in settings.models:
-        depth, compared = DEPTHS[name], _compared(name, settings)
-        if compared:
-            work += sum(n.values()) * depth * (1 + methods * len(amounts(depth, settings)))
-            work += _probe_work(settings, depth)
-        for view in _limit_views(settings):
-            passes = methods * _bisection_passes(depth, compared, settings) + (not compared)
-            work += n[view] * depth * passes
-    return work
