@@ -79,8 +79,9 @@ def _differences(pairs: Sequence[Pair]) -> Answer:
         if pair.difference is None:
             line = f"[yellow]not compared:[/yellow] {escape(f'{pair.record.name}: {pair.problem}')}"
             Console(stderr=True).print(line, highlight=False, soft_wrap=True)
-    rows = [_difference(pair) for pair in pairs if pair.difference is not None]
-    return Answer(columns, sorted(rows, key=lambda row: [str(cell) for cell in row[:4]]))
+    fewest_last = sorted(pairs, key=lambda pair: -pair.record.gmacs)  # amounts in order, however they are spelt
+    rows = [_difference(pair) for pair in fewest_last if pair.difference is not None]
+    return Answer(columns, sorted(rows, key=lambda row: [str(cell) for cell in row[:3]]))
 
 
 def _difference(pair: Pair) -> list[Any]:
