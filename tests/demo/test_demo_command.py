@@ -13,6 +13,7 @@ import catis.zoo.models
 from catis.cli import app
 from catis.demo import findings
 from catis.demo.folder import MARKER, check_target, write_folder
+from catis.demo.work import planned_work
 from tests.demo.conftest import TINY
 
 FILES = {
@@ -99,7 +100,7 @@ def test_ctrl_c_in_the_middle_of_the_work_ends_the_workers(tmp_path):
 
     with pytest.raises(KeyboardInterrupt):
         findings.run(TINY, stage)
-    assert sum(calls) < findings.planned_work(TINY)
+    assert sum(calls) < planned_work(TINY)
 
 
 @pytest.mark.parametrize("seed", ["-1", "text", "4294967296", "1.5"])

@@ -238,7 +238,9 @@ def test_ctrl_c_leaves_a_report(checkpoint, tmp_path, images):
     for i in range(400):
         Image.fromarray(images[i % 6]).save(folder / f"{i:03}.png")
     code = (
-        "import typer, torch; torch.set_num_threads(1)\n"
+        "import signal, typer, torch; torch.set_num_threads(1)\n"
+        # A shell's background jobs ignore SIGINT, and so would their children.
+        "signal.signal(signal.SIGINT, signal.default_int_handler)\n"
         "from catis.cli import diagnose as command\n"
         "from catis.probe import ReducedProbe\n"
         "step = ReducedProbe.step\n"

@@ -177,7 +177,9 @@ def test_no_such_model(plan):
 def test_ctrl_c_keeps_what_is_done(plan, tmp_path):
     plan.write_text(plan.read_text().replace("limit = 24", "limit = 120"))
     store = tmp_path / "store"
-    command = [sys.executable, "-m", "catis", "sweep", str(plan), "--store", str(store)]
+    # A shell's background jobs ignore SIGINT, and so would their children.
+    code = "import signal; signal.signal(signal.SIGINT, signal.default_int_handler); import catis.cli; catis.cli.main()"
+    command = [sys.executable, "-c", code, "sweep", str(plan), "--store", str(store)]
     process = subprocess.Popen(command, stdout=subprocess.PIPE, text=True)
     while not list(store.glob("*.json")) and process.poll() is None:
         time.sleep(0.05)

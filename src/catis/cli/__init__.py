@@ -21,7 +21,7 @@ __all__ = ["HEAVY", "app", "main"]
 USAGE_ERROR = 2
 HEAVY = {
     "bench": "Time methods against vanilla, and say why when the saving does not become time.",
-    "demo": "The whole story offline in about a minute: trained models collapse under reduction; what CATIS saves.",
+    "demo": "The whole story offline: trained models collapse under token reduction, and what CATIS can save.",
     "diagnose": "Say before deployment how far a model can be compressed, and of what it would collapse.",
     "eval": "Measure accuracy on labelled images, of the plain model and of the reduced one.",
     "export": "Export a reduced model; nothing is written unless it computes what PyTorch computes.",

@@ -105,7 +105,8 @@ def _pool_edges(xp: Any, view: BlockView, outside: Any, wanted: Any) -> tuple[An
         similarity = torch.baddbmm(xp.write(penalty[:, None, 1::2]).to(unit.dtype), side_a, side_b)
         best = xp.read(similarity.amax(-1)) + penalty[:, ::2]
     top = xp.order(best, descending=True)[:, :r]
-    merged = place[:r] < xp.minimum(wanted, (size + (size > 1)) // 2)  # a pool of one has nobody to merge with
+    available = xp.count(place[::2] < size) * (size > 1)  # size / 2, rounded up; a pool of one has nobody to merge with
+    merged = place[:r] < xp.minimum(wanted, available)
     return xp.take(pooled[:, ::2], top), xp.take(pooled[:, 1::2], xp.partners(similarity, top)), merged
 
 

@@ -31,9 +31,8 @@ def replacing(path: Path) -> Iterator[Path]:
     try:
         yield partial
         commit(partial, path)
-    except BaseException:
-        partial.unlink(missing_ok=True)
-        raise
+    finally:
+        partial.unlink(missing_ok=True)  # gone to its place, unless something went wrong
 
 
 def begin(path: Path) -> Path:
