@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-import tempfile
+import secrets
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -37,15 +37,14 @@ def replacing(path: Path) -> Iterator[Path]:
 
 def begin(path: Path) -> Path:
     """An empty temporary file beside `path`, under a name that nobody else uses."""
-    handle, name = tempfile.mkstemp(prefix=f".{path.name[:80]}.", suffix=PARTIAL, dir=path.parent)
-    os.close(handle)
-    return Path(name)
+    partial = path.with_name(f".{path.name[:80]}.{secrets.token_hex(8)}{PARTIAL}")
+    os.close(os.open(partial, os.O_CREAT | os.O_EXCL | os.O_WRONLY, 0o666))  # not mkstemp: others share the store
+    return partial
 
 
 def commit(partial: Path, path: Path) -> None:
     """Flush a temporary file to the disk and put it in the place of `path`, at once."""
     _flush(partial)
-    partial.chmod(0o666 & ~_umask())  # mkstemp's 0600 would shut out others who share the store
     os.replace(partial, path)
     _flush(path.parent)
 
@@ -76,9 +75,3 @@ def _flush(path: Path) -> None:
         os.fsync(handle)
     finally:
         os.close(handle)
-
-
-def _umask() -> int:
-    current = os.umask(0o077)
-    os.umask(current)
-    return current
