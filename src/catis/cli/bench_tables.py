@@ -9,6 +9,7 @@ from rich.markup import escape
 from rich.table import Table
 
 from catis.bench import Report, Row
+from catis.cli.tables import print_table
 
 __all__ = ["show"]
 
@@ -24,7 +25,7 @@ def show(report: Report, console: Console) -> None:
     rig, first = report.rig, report.rows[0]
     start = f"{first.model}, {first.infer_img_size} px, {rig['device']}, {rig['threads']} threads"
     console.print(f"{start}, {rig['precision']}, torch {rig['torch']}", markup=False)
-    console.print(_table(TIMES, report.rows, _times))
+    print_table(console, _table(TIMES, report.rows, _times))
     console.print("speed-up: median over rounds of vanilla's time over the row's; efficiency: speed-up / MAC ratio")
     fewest = min((row.rounds for row in report.rows if row.rounds), default=0)
     if 0 < fewest < 100:
@@ -32,7 +33,7 @@ def show(report: Report, console: Console) -> None:
     if any(row.light_speedup is not None for row in report.rows):
         console.print("light: speed-up of the matrix products alone on the same shapes, the most anyone could reach")
         console.print("MB: most that one pass allocates at once, without weights and input")
-        console.print(_table(LOST, [row for row in report.rows if row.lost_ms is not None], _lost))
+        print_table(console, _table(LOST, [row for row in report.rows if row.lost_ms is not None], _lost))
         console.print("lost: time beyond vanilla's / MAC ratio; products, choosing, merging, bias, rest add up to it")
     _reasons(report, console)
 

@@ -15,6 +15,7 @@ from rich.table import Table
 from torch import nn
 
 from catis import models
+from catis.cli.tables import print_table
 from catis.data.preprocessing import Preprocessing
 from catis.diagnose import diagnose
 from catis.diagnostics.figure import save_figure
@@ -84,11 +85,11 @@ def show(found: Diagnosis, model: str, console: Console) -> None:
     """Print the per-layer table, the bands, the fits, and the verdict with its reasons."""
     state = "" if found.complete else ", interrupted"
     title = f"{model}, {found.method} {found.r}, {found.n} images{state}; rho_s under {found.corruption}"
-    console.print(_table(title, list(COLUMNS.values()), _body(found)))
+    print_table(console, _table(title, list(COLUMNS.values()), _body(found)))
     signals = {name: band for name, band in found.bands().items() if name not in ("frobenius", "pool_share")}
     names = ["shallow", "middle", "deep", "layers"]
     body = [[signal, *(band[name] for name in names)] for signal, band in signals.items()]
-    console.print(_table("rho_s by depth", ["signal", *names], body))
+    print_table(console, _table("rho_s by depth", ["signal", *names], body))
     if found.amplifier is not None:
         fit = found.amplifier
         console.print(
