@@ -3,6 +3,7 @@
 import errno
 import os
 import shutil
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -13,6 +14,7 @@ import catis.zoo.models
 from catis.cli import app
 from catis.demo import findings
 from catis.demo.folder import MARKER, check_target, write_folder
+from catis.demo.settings import FULL
 from catis.demo.work import planned_work
 from tests.demo.conftest import TINY
 
@@ -56,6 +58,16 @@ def test_the_real_computation_from_the_command(tmp_path, monkeypatch):
     result = demo("--quick", "--seed", 3, "--out", tmp_path / "new")
     assert result.exit_code == 0, result.output
     assert {entry.name for entry in (tmp_path / "new").iterdir()} == FILES
+
+
+def test_the_full_form_measures_shifted_limits_too(tmp_path, monkeypatch):
+    small = replace(
+        FULL, clean=4, shifted=3, probed=2, models=("tiny-6",), compared=("tiny-6",), methods=("catis", "tome")
+    )
+    monkeypatch.setattr(catis.cli.demo, "FULL", replace(small, steps=2, batch=4))
+    result = demo("--full", "--out", tmp_path / "new")
+    assert result.exit_code == 0, result.output
+    assert "r_crit, shifted" in result.output
 
 
 def test_an_older_demo_is_replaced_and_only_at_the_end(tiny, tmp_path, monkeypatch):

@@ -28,7 +28,7 @@ INTERRUPTED = 130
 
 def demo_command(
     quick: Annotated[bool, typer.Option("--quick", help="20 seconds on few images: to see that it works.")] = False,
-    full: Annotated[bool, typer.Option("--full", help="480 images per view, about 10 minutes: real numbers.")] = False,
+    full: Annotated[bool, typer.Option("--full", help="480 images per view, ten times the work.")] = False,
     seed: Annotated[str, typer.Option(metavar="N", help="Other seeds are other images of the same kind.")] = "0",
     out: Annotated[
         Path, typer.Option(metavar="FOLDER", help="Folder to write; an older demo there is replaced.")
