@@ -11,6 +11,7 @@ from torch import nn
 
 from catis.data.images import BrokenImage, Pixels, Preprocessing, read_image
 from catis.draw import stack
+from catis.files import replacing
 from catis.trace import Trace, trace
 
 __all__ = ["check_target", "draw_traces", "save_png", "trace_files"]
@@ -59,9 +60,5 @@ def check_target(path: Path) -> None:
 
 def save_png(image: Image.Image, path: Path) -> None:
     """Write a PNG whole or not at all."""
-    partial = path.with_name(path.name + ".part")
-    try:
+    with replacing(path) as partial:
         image.save(partial, format="PNG")
-        os.replace(partial, path)
-    finally:
-        partial.unlink(missing_ok=True)

@@ -56,7 +56,9 @@ def test_markers_bands_and_single_points(marker):
 
 
 def test_a_panel_without_values_is_drawn():
-    ElementTree.fromstring(draw([Panel("p", "x", "y", [Line("a", [], [], "red")])], "t"))
+    svg = draw([Panel("p", "x", "y", [Line("a", [], [], "red")])], "t")
+    assert "p" in [element.text for element in ElementTree.fromstring(svg).iter()]
+    assert points(svg) == []
 
 
 @given(st.floats(-1e4, 1e4), st.floats(1e-3, 1e4))

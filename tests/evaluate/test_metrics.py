@@ -4,7 +4,8 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from catis.evaluate.metrics import agreement, compare, mean_corrupted_accuracy, shift_average, wilson
+from catis.diagnostics.estimates import wilson
+from catis.evaluate.metrics import agreement, compare, mean_corrupted_accuracy, shift_average
 from catis.runs import Predictions
 from tests.runs.records import record
 

@@ -13,8 +13,8 @@ import numpy as np
 import pytest
 
 from catis.errors import MissingExtraError
+from catis.files import remove_leftovers, replacing
 from catis.runs import Store
-from catis.runs.files import remove_leftovers, replacing
 from catis.runs.record import DamagedRecordError
 from tests.runs.records import predictions, record
 
@@ -183,7 +183,7 @@ def test_several_processes_write_at_once(tmp_path):
 
 KILLED = """
     import os, time
-    from catis.runs import files
+    from catis import files
     replace, calls = os.replace, []
 
     def stop(source, target):

@@ -5,11 +5,12 @@ from __future__ import annotations
 import csv
 import io
 import json
-import os
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
+
+from catis.files import write_whole
 
 __all__ = ["Report", "Row", "check_results_file", "write_results"]
 
@@ -133,9 +134,7 @@ def check_results_file(path: Path) -> None:
 
 def write_results(report: Report, path: Path) -> None:
     """Write CSV or JSON, as the name says; an old file stays whole until the new one is."""
-    beside = path.with_name(f".{path.name}.{os.getpid()}")
-    beside.write_text(report.to_json() if path.suffix == ".json" else report.to_csv())
-    os.replace(beside, path)
+    write_whole(path, (report.to_json() if path.suffix == ".json" else report.to_csv()).encode())
 
 
 def _short(value: Any) -> Any:

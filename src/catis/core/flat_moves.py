@@ -101,11 +101,9 @@ class FlatMoves:
         rows, group = np.unique(self._slot_row.numpy(), return_inverse=True)
         index, member = torch.from_numpy(rows), torch.from_numpy(group)
         own, others = destination.norm(dim=-1), gone.norm(dim=-1)
-        longest = own.new_zeros(len(rows)).scatter_reduce(0, member, torch.maximum(own, others), "amax")
-        found = _select(merged, index)
-        length = (
-            own.new_zeros(len(rows)).scatter_reduce(0, member, own, "amax") if by_destination else found.norm(dim=-1)
-        )
+        zeros, found = own.new_zeros(len(rows)), _select(merged, index)
+        longest = zeros.scatter_reduce(0, member, torch.maximum(own, others), "amax")
+        length = zeros.scatter_reduce(0, member, own, "amax") if by_destination else found.norm(dim=-1)
         scale = torch.where(length > 0, longest / length, 1.0)
         merged.view(-1, merged.shape[2]).index_copy_(0, index, found * scale.unsqueeze(-1))
         return merged

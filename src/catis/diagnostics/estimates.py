@@ -10,7 +10,7 @@ import torch
 from scipy import stats
 from torch import Tensor
 
-__all__ = ["Estimate", "LayerMeans", "band_layers", "bands", "mcnemar"]
+__all__ = ["Estimate", "LayerMeans", "band_layers", "bands", "mcnemar", "wilson"]
 
 CONFIDENCE = 0.95
 
@@ -47,6 +47,25 @@ def mcnemar(gained: int, lost: int) -> float:
         (0.001953125, 1.0)
     """
     return float(stats.binomtest(gained, gained + lost).pvalue) if gained + lost else 1.0
+
+
+def wilson(hits: int, n: int, level: float = CONFIDENCE) -> tuple[float, float]:
+    """Wilson score interval of a share, in per cent.
+
+    Example:
+        >>> [round(end, 2) for end in wilson(811, 1000)]
+        [78.56, 83.41]
+        >>> wilson(0, 0)
+        (0.0, 100.0)
+    """
+    if n == 0:
+        return 0.0, 100.0
+    z = float(stats.norm.ppf(0.5 + level / 2))
+    share = hits / n
+    centre = share + z * z / (2 * n)
+    spread = z * math.sqrt(share * (1 - share) / n + z * z / (4 * n * n))
+    low, high = (100 * (centre + sign * spread) / (1 + z * z / n) for sign in (-1, 1))
+    return max(0.0, low), min(100.0, high)
 
 
 class LayerMeans:

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from typing import Literal
 
 from catis.diagnostics.critical import DROP
-from catis.diagnostics.estimates import Estimate
+from catis.diagnostics.estimates import Estimate, wilson
 
 __all__ = ["Verdict", "judge"]
 
@@ -74,5 +74,5 @@ def judge(agreement: Estimate | None, rise: float, r: float, r_crit: float | Non
 
 def _reach(agreement: Estimate) -> float:
     """Half of Wilson's 95 % interval, which does not shrink to nothing when every class stayed."""
-    z, n, p = 1.96, agreement.n, agreement.mean
-    return z / (1 + z * z / n) * math.sqrt(p * (1 - p) / n + z * z / (4 * n * n))
+    low, high = wilson(round(agreement.mean * agreement.n), agreement.n)
+    return (high - low) / 200

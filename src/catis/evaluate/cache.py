@@ -12,7 +12,7 @@ from typing import NamedTuple
 import numpy as np
 
 from catis.data.images import Pixels
-from catis.runs.files import begin, commit, remove_leftovers, write_whole
+from catis.files import begin, commit, remove_leftovers, write_whole
 
 __all__ = ["CacheWriter", "CachedPixels", "ImageCache", "default_cache"]
 

@@ -14,8 +14,9 @@ from torch import nn
 
 from catis.api import build_reduction
 from catis.core.method import Reduction
+from catis.diagnostics.estimates import wilson
 from catis.evaluate.loaded import LoadedModel
-from catis.evaluate.metrics import agreement, wilson
+from catis.evaluate.metrics import agreement
 from catis.evaluate.predict import Predicted
 from catis.evaluate.prepared import Images
 from catis.hosts import dispatch

@@ -2,41 +2,20 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy import stats
 
 from catis.diagnostics.estimates import mcnemar
 from catis.runs.data_names import SHIFTED
 from catis.runs.predictions import Predictions
 from catis.runs.record import Record
 
-__all__ = ["Difference", "agreement", "compare", "mean_corrupted_accuracy", "shift_average", "wilson"]
+__all__ = ["Difference", "agreement", "compare", "mean_corrupted_accuracy", "shift_average"]
 
 RESAMPLES = 10_000
-
-
-def wilson(hits: int, n: int, level: float = 0.95) -> tuple[float, float]:
-    """Wilson score interval of a share, in per cent.
-
-    Example:
-        >>> [round(end, 2) for end in wilson(811, 1000)]
-        [78.56, 83.41]
-        >>> wilson(0, 0)
-        (0.0, 100.0)
-    """
-    if n == 0:
-        return 0.0, 100.0
-    z = float(stats.norm.ppf(0.5 + level / 2))
-    share = hits / n
-    centre = share + z * z / (2 * n)
-    spread = z * math.sqrt(share * (1 - share) / n + z * z / (4 * n * n))
-    low, high = (100 * (centre + sign * spread) / (1 + z * z / n) for sign in (-1, 1))
-    return max(0.0, low), min(100.0, high)
 
 
 def agreement(one: Predictions, other: Predictions) -> tuple[float, int]:

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from catis.errors import require
-from catis.runs.files import remove_leftovers, write_whole
+from catis.files import remove_leftovers, write_whole
 from catis.runs.parquet import from_parquet, to_parquet
 from catis.runs.predictions import Predictions
 from catis.runs.record import DamagedRecordError, Record
