@@ -40,7 +40,7 @@ def execute(plan: Plan, x: Tensor, state: TokenState) -> tuple[Tensor, TokenStat
         return _merge(moves, plan, x, state.size, size), TokenState(
             num_prefix=state.num_prefix,
             size=size,
-            cls_attention=None if plan.cls_attention is None else _carried(moves, plan, plan.cls_attention),
+            cls_attention=None if plan.cls_attention is None else _carried(moves, plan.cls_attention),
             provenance=None if state.provenance is None else follow(plan, state.provenance),
             positions=None if state.positions is None else take_rows(state.positions, plan.keep),
         )
@@ -53,8 +53,7 @@ def _moves(plan: Plan, num_prefix: int) -> FlatMoves | StaticMoves:
 
 def group_sum(plan: Plan, values: Tensor) -> Tensor:
     """(B, K) sum of per-token (B, N_p) values over each surviving token's group; what is evicted is dropped."""
-    moves = _moves(plan, 0)
-    return moves.kept_values(values) if plan.target is None else moves.group_sum(values)
+    return _moves(plan, 0).group_sum(values)
 
 
 def follow(plan: Plan, provenance: Tensor) -> Tensor:
@@ -105,14 +104,14 @@ def _full_precision(device_type: str) -> AbstractContextManager[object]:
 
 
 def _next_size(moves: FlatMoves | StaticMoves, plan: Plan, size: Tensor | None) -> Tensor | None:
-    if plan.target is None:
-        return None if size is None else moves.kept_values(size)
-    return moves.group_count() if size is None else moves.group_sum(size)
+    if size is not None:
+        return moves.group_sum(size)
+    return None if plan.target is None else moves.group_count()
 
 
-def _carried(moves: FlatMoves | StaticMoves, plan: Plan, attention: Tensor) -> Tensor:
+def _carried(moves: FlatMoves | StaticMoves, attention: Tensor) -> Tensor:
     """A_cls carried through the plan: summed over what merged, dropped with what was evicted, renormalised."""
-    carried = moves.kept_values(attention) if plan.target is None else moves.group_sum(attention)
+    carried = moves.group_sum(attention)
     xp = arrays_for(carried)
     values = xp.read(carried)
     shares: Tensor = xp.write(values / xp.at_least(xp.sum(values), torch.finfo(attention.dtype).tiny))

@@ -30,6 +30,7 @@ class FlatMoves:
         (self._batch, self._kept), self._prefix = self._keep.shape, num_prefix
         patches = self._kept + removed.shape[1]
         self._survivor = self._offset(self._keep, patches)
+        self._merges = plan.target is not None
         if plan.target is None:
             return
         target = plan.target.numpy()
@@ -69,16 +70,12 @@ class FlatMoves:
         return kept
 
     def group_sum(self, values: Tensor) -> Tensor:
-        """(B, K) sum of (B, N_p) values over each survivor's group."""
+        """(B, K) sum of (B, N_p) values over each survivor's group; its own value where nothing merges."""
         array = NumpyArrays.read(values).reshape(-1)
         total = array.take(self._survivor)
-        np.add.at(total.reshape(-1), self._slot, array.take(self._source))
+        if self._merges:
+            np.add.at(total.reshape(-1), self._slot, array.take(self._source))
         return torch.from_numpy(total)
-
-    def kept_values(self, values: Tensor) -> Tensor:
-        """(B, K) values of the survivors alone."""
-        array = NumpyArrays.read(values).reshape(-1)
-        return torch.from_numpy(array.take(self._survivor))
 
     def group_count(self) -> Tensor:
         """(B, K) members of each survivor's group, float32."""

@@ -47,14 +47,13 @@ class StaticMoves:
         return kept + torch.bmm(members.to(kept.dtype), step)
 
     def group_sum(self, values: Tensor) -> Tensor:
-        """(B, K) sum of (B, N_p) values over each survivor's group."""
+        """(B, K) sum of (B, N_p) values over each survivor's group; its own value where nothing merges."""
+        own = values.gather(1, self._plan.keep)
+        if self._plan.target is None:
+            return own
         gone = values.gather(1, self._plan.removed)
         added = torch.bmm(self._membership().to(values.dtype), gone.unsqueeze(-1)).squeeze(-1)
-        return self.kept_values(values) + added
-
-    def kept_values(self, values: Tensor) -> Tensor:
-        """(B, K) values of the survivors alone."""
-        return values.gather(1, self._plan.keep)
+        return own + added
 
     def group_count(self) -> Tensor:
         """(B, K) members of each survivor's group, float32."""
