@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
+from typing import TypeVar
 
 import torch
 from torch import Tensor
@@ -15,6 +16,7 @@ from catis.core.parts import BlockParts, Projection
 from catis.core.plan import Plan
 from catis.core.state import TokenState
 from catis.core.view import BlockView
+from catis.native.library import kernels_for
 
 __all__ = ["BlockRecord", "Recorder", "run_block", "run_blocks"]
 
@@ -39,6 +41,7 @@ class BlockRecord:
 
 
 Recorder = Callable[[BlockRecord], None]
+Decision = TypeVar("Decision")
 
 
 def run_blocks(
@@ -52,6 +55,7 @@ def run_blocks(
     record: Recorder | None = None,
 ) -> tuple[Tensor, TokenState]:
     """Run all blocks on (B, N, C) tokens. State goes in and comes out: nothing is stored on a module."""
+    state = replace(state, kernels=kernels_for(x))
     for layer, parts in enumerate(blocks):
         if checkpointing and torch.is_grad_enabled() and record is None:
             x, state = checkpoint(run_block, parts, x, state, settings, layer, has_cls, None, use_reentrant=False)
@@ -96,14 +100,21 @@ def _attend_and_reduce(
     projection = parts.project(features, state.positions)
     residual = parts.add_attention(x, parts.output(parts.mix(projection, _cast(bias, projection)), features))
     view = _view(settings, layer, r, has_cls, features, residual, projection, bias, state, explain)
-    with torch.no_grad():  # no gradient through the decision, only through the merge
-        plan = settings.method.plan(view) if r else None
-        history = None if r else settings.method.observe(view)
-    if plan is None:
-        state = replace(state, cls_attention=history)
-    else:
+    plan = None
+    if r:
+        plan = _decide(settings.method.plan, view)
         residual, state = execute(plan, residual, state)
+    else:
+        state = replace(state, cls_attention=_decide(settings.method.observe, view))
     return residual, state, view if explain else None, plan if explain else None
+
+
+def _decide(look: Callable[[BlockView], Decision], view: BlockView) -> Decision:
+    """No gradient goes through a decision, only through the merge."""
+    if not torch.is_grad_enabled():  # `no_grad` costs as much as a small operation
+        return look(view)
+    with torch.no_grad():
+        return look(view)
 
 
 def _cast(bias: Tensor | None, projection: Projection) -> Tensor | None:
@@ -139,4 +150,5 @@ def _view(
         size=state.size,
         previous_cls=state.cls_attention,
         explain=explain,
+        kernels=state.kernels if projection.key.dtype == torch.float32 else None,
     )

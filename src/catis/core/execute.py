@@ -13,6 +13,8 @@ from catis.core.plan import EVICTED, Plan
 from catis.core.rows import take_rows
 from catis.core.state import TokenState
 from catis.core.static_moves import StaticMoves
+from catis.native.calls import BLENDS, merge
+from catis.native.library import records_no_gradient
 
 __all__ = ["execute", "follow", "group_sum", "unmerge", "weighted_mean"]
 
@@ -34,16 +36,25 @@ def execute(plan: Plan, x: Tensor, state: TokenState) -> tuple[Tensor, TokenStat
         >>> x.flatten().tolist(), state.size.tolist()
         ([2.0, 9.0], [[2.0, 1.0]])
     """
+    if state.kernels is not None and plan.blend in BLENDS and records_no_gradient(x):
+        indices = (plan.keep, plan.removed, plan.target)
+        values = (state.size, plan.weight, plan.cls_attention)
+        x, size, log_size, attention = merge(state.kernels, indices, plan.blend, x, state.num_prefix, *values)
+    else:
+        log_size = None
+        with _full_precision(x.device.type):
+            x, size, attention = _move(plan, x, state)
+    provenance = None if state.provenance is None else follow(plan, state.provenance)
+    positions = None if state.positions is None else take_rows(state.positions, plan.keep)
+    return x, TokenState(state.num_prefix, size, attention, provenance, positions, log_size, state.kernels)
+
+
+def _move(plan: Plan, x: Tensor, state: TokenState) -> tuple[Tensor, Tensor | None, Tensor | None]:
+    """Tokens, sizes and A_cls after the plan, by array operations."""
     moves = _moves(plan, state.num_prefix)
-    with _full_precision(x.device.type):
-        size = _next_size(moves, plan, state.size)
-        return _merge(moves, plan, x, state.size, size), TokenState(
-            num_prefix=state.num_prefix,
-            size=size,
-            cls_attention=None if plan.cls_attention is None else _carried(moves, plan.cls_attention),
-            provenance=None if state.provenance is None else follow(plan, state.provenance),
-            positions=None if state.positions is None else take_rows(state.positions, plan.keep),
-        )
+    size = _next_size(moves, plan, state.size)
+    attention = None if plan.cls_attention is None else _carried(moves, plan.cls_attention)
+    return _merge(moves, plan, x, state.size, size), size, attention
 
 
 def _moves(plan: Plan, num_prefix: int) -> FlatMoves | StaticMoves:

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import torch
 import torch.nn.functional as F
 from torch import Tensor
+
+from catis.native.library import Kernels
 
 __all__ = ["TokenState"]
 
@@ -22,6 +24,8 @@ class TokenState:
         provenance: (B, patches at the start) index of the patch token that holds each original patch, EVICTED once
             it is gone; None when nobody asked for it.
         positions: (N_p, D) or (B, N_p, D) rotary positions; a merged token keeps its destination's.
+        log_size: (B, 1, 1, P + N_p) what `attention_bias` gives, where whoever made `size` has made it as well.
+        kernels: The compiled functions, where this call's tensors are theirs; None for the array code.
 
     Example:
         >>> state = TokenState.start(num_prefix=1, num_patches=3, batch=2, track=True)
@@ -34,6 +38,8 @@ class TokenState:
     cls_attention: Tensor | None = None
     provenance: Tensor | None = None
     positions: Tensor | None = None
+    log_size: Tensor | None = None
+    kernels: Kernels | None = None
 
     @classmethod
     def start(
@@ -54,7 +60,13 @@ class TokenState:
         """log(size) as an additive (B, 1, 1, N) attention mask: proportional attention (BASELINES 1.1)."""
         if self.size is None:
             return None
+        if self.log_size is not None and with_prefix and dtype == self.log_size.dtype:
+            return self.log_size
         log_size = self.size.to(torch.promote_types(dtype, torch.float32)).log()
         if with_prefix:
             log_size = F.pad(log_size, (self.num_prefix, 0))
         return log_size[:, None, None, :].to(dtype)
+
+    def with_size(self, size: Tensor) -> TokenState:
+        """The same tokens with other sizes."""
+        return replace(self, size=size, log_size=None)

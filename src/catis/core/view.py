@@ -10,6 +10,7 @@ import torch
 from torch import Tensor
 
 from catis.core.arrays import arrays_for
+from catis.native.library import Kernels
 
 __all__ = ["BlockView", "unit_length"]
 
@@ -34,6 +35,7 @@ class BlockView:
         size: (B, N_p) float32 token sizes, or None while all are 1.
         previous_cls: (B, N_p) A_cls of the block before, carried to the tokens present, or None.
         explain: Whether the plan should carry notes (scores, thresholds) for a trace.
+        kernels: The compiled functions, where these tensors are theirs; None for the array code.
     """
 
     layer: int
@@ -51,6 +53,7 @@ class BlockView:
     size: Tensor | None = None
     previous_cls: Tensor | None = None
     explain: bool = False
+    kernels: Kernels | None = None
 
     @property
     def num_patches(self) -> int:
@@ -94,6 +97,15 @@ class BlockView:
         """(B, H, N, N) softmaxed attention. The fused kernel never makes it: this is a second, unfused pass."""
         logits = (self.query * self.scale) @ self.key.transpose(-2, -1)
         return (logits if self.bias is None else logits + self.bias).softmax(-1)
+
+    def attention_received(self) -> Tensor:
+        """(B, N_p) what each patch token gets of the attention, mean over heads and queries.
+
+        A product and not a `mean`: its rounding does not depend on how many images there are.
+        """
+        rows = self.attention_map().flatten(1, 2)
+        share = rows.new_full((rows.shape[0], 1, rows.shape[1]), 1 / rows.shape[1])
+        return torch.bmm(share, rows).squeeze(1)[:, self.num_prefix :]
 
     def _cls_logits(self, xp: Any) -> Tensor:
         """(B, H, N) logits of the CLS query, as one product: a block-diagonal matrix of the heads' queries times K.

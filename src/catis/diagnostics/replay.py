@@ -9,7 +9,7 @@ replayed as the size-weighted mean.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from typing import ClassVar
 
 import torch
@@ -77,7 +77,7 @@ class Replay(Method):
         if self.merge:
             residual = _merge(residual, self.decisions.home[layer], state.num_prefix)
         if self.evict:
-            state = replace(state, size=(~self.decisions.evicted[layer]).float())
+            state = state.with_size((~self.decisions.evicted[layer]).float())
         return parts.add_mlp(residual), state, None
 
 

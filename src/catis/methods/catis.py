@@ -8,12 +8,14 @@ from typing import Any, ClassVar, Literal, get_args
 
 from torch import Tensor
 
-from catis.core.arrays import arrays_for
+from catis.core.arrays import TorchArrays, arrays_for
 from catis.core.method import BlockShape, Method
 from catis.core.plan import Plan
 from catis.core.signals import activation, euclidean, fuse, l2, momentum
 from catis.core.view import BlockView
 from catis.methods import triage
+from catis.native.calls import decide_catis
+from catis.native.library import Kernels
 
 __all__ = ["Catis"]
 
@@ -72,6 +74,8 @@ class Catis(Method):
 
     def plan(self, view: BlockView) -> Plan:
         """Score, then triage."""
+        if view.kernels is not None and self.strategy == "triage" and self.signal in ("fused", "cls", "nf"):
+            return self._compiled(view.kernels, view)
         xp = arrays_for(view.features)
         attention = self.observe(view)
         score, notes = self._score(xp, view, attention)
@@ -91,11 +95,34 @@ class Catis(Method):
         matching = pairs if self.strategy == "merge" else shape.matching_macs
         return context + activation + matching
 
+    def _compiled(self, kernels: Kernels, view: BlockView) -> Plan:
+        """The same in one call."""
+        observed = self._observes(view)
+        in_context = observed and view.layer >= self.l_start
+        by_norm = self.signal != "cls" or not in_context
+        found = decide_catis(
+            kernels,
+            view.features,
+            (view.query, view.key, view.content_key),
+            (view.bias, view.previous_cls if in_context else None),
+            view.num_prefix,
+            (view.r, math.floor(self.evict_ratio * view.r)),
+            (view.scale, self.gamma, self.w_cls, self.tau),
+            (observed, by_norm, in_context),
+            view.explain,
+        )
+        attention, norm, context, score = found.scores
+        notes = {}
+        if view.explain:
+            notes = self._notes(TorchArrays, norm if by_norm else None, context if in_context else None, score)
+        return Plan(*found[:3], cls_attention=attention, notes=notes)
+
     def observe(self, view: BlockView) -> Tensor | None:
         """A_cls of this block where this or the next one needs it."""
-        if self.signal not in ("fused", "cls") or view.layer + 1 < self.l_start:
-            return None
-        return view.cls_attention()
+        return view.cls_attention() if self._observes(view) else None
+
+    def _observes(self, view: BlockView) -> bool:
+        return view.has_cls and self.signal in ("fused", "cls") and view.layer + 1 >= self.l_start
 
     def _score(self, xp: Any, view: BlockView, attention: Tensor | None) -> tuple[Any, dict[str, Tensor]]:
         """The fused functional of Eq. fusion, or the one signal asked for, and notes for a trace."""

@@ -91,9 +91,8 @@ class MCTF(Method):
 
     def plan(self, view: BlockView) -> Plan:
         """Score pairs on the residual stream, match both ways, pool by attention received times size."""
-        received = view.attention_map().mean((1, 2))[:, view.num_prefix :]
         tokens = view.residual[:, view.num_prefix :]
-        return self.fuse(tokens, received, view.size, view.num_prefix, view.r, view.explain)
+        return self.fuse(tokens, view.attention_received(), view.size, view.num_prefix, view.r, view.explain)
 
     def fuse(
         self, tokens: Tensor, received: Tensor, size: Tensor | None, num_prefix: int, r: int, explain: bool = False

@@ -17,6 +17,7 @@ from catis.core.plan import Plan
 from catis.core.rows import take_rows
 from catis.core.view import BlockView
 from catis.methods.ratio import RatioMethod
+from catis.native.calls import decide_pitome
 
 __all__ = ["PiToMe", "energy"]
 
@@ -71,14 +72,20 @@ class PiToMe(RatioMethod):
 
     def plan(self, view: BlockView) -> Plan:
         """Order by energy, split, match on keys, merge by size-weighted mean."""
-        unit = view.unit_keys()
-        scores = energy(unit, self.margin - self.margin * view.layer / view.depth)
-        xp = arrays_for(scores)
-        order = xp.order(xp.read(scores), descending=True)
-        split = plan_bsm if self.variant(view.layer, view.depth) == "bsm" else plan_pure
-        plan = split(xp, unit, order, view.r)
+        margin = self.margin - self.margin * view.layer / view.depth
+        pure = self.variant(view.layer, view.depth) == "pure"
+        if view.kernels is not None:
+            found = decide_pitome(view.kernels, view.content_key, view.num_prefix, view.r, margin, pure)
+            plan, scores = Plan(*found[:3], all_merge=True), found.scores[0]
+        else:
+            unit = view.unit_keys()
+            scores = energy(unit, margin)
+            xp = arrays_for(scores)
+            order = xp.order(xp.read(scores), descending=True)
+            plan = (plan_pure if pure else plan_bsm)(xp, unit, order, view.r)
         if not view.explain:
             return plan
+        assert scores is not None
         cut = scores.sort(-1, descending=True).values[:, 2 * view.r - 1]
         return replace(plan, notes={"score": scores, "threshold": cut})
 

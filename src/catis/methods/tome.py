@@ -13,6 +13,7 @@ from catis.core.method import BlockShape
 from catis.core.plan import Blend, Plan
 from catis.core.view import BlockView
 from catis.methods.ratio import RatioMethod
+from catis.native.calls import decide_tome
 
 __all__ = ["ToMe", "plan_bipartite"]
 
@@ -51,6 +52,10 @@ def plan_bipartite(view: BlockView, blend: Blend | None) -> Plan:
     Surviving A tokens come in ascending order when there is a prefix and by descending similarity when there is none:
     the next block's split is positional, so the authors' order is part of the method.
     """
+    if view.kernels is not None:
+        found = decide_tome(view.kernels, view.content_key, view.num_prefix, view.r, view.explain)
+        notes = _notes(found.scores[0], view.r)
+        return Plan(found.keep, found.removed, found.target if blend else None, True, blend or "size", notes=notes)
     scores = cosine_sides(view.unit_keys(), view.num_prefix)
     xp = arrays_for(scores)
     matching = best_edges(xp, scores, view.r)
@@ -58,16 +63,17 @@ def plan_bipartite(view: BlockView, blend: Blend | None) -> Plan:
     survivor = xp.sort(matching.survivor) if view.num_prefix else matching.survivor
     keep = xp.join(token_ids(survivor, side_a), side_ids(xp, side_b, view.num_patches, survivor))
     target = None if blend is None else xp.write(matching.destination + survivor.shape[1])
-    notes = _notes(scores, view) if view.explain else {}
+    notes = _notes(spread_side(scores.amax(-1), side_a, view.num_patches) if view.explain else None, view.r)
     removed = xp.write(token_ids(matching.source, side_a))
     return Plan(xp.write(keep), removed, target, True, blend or "size", notes=notes)
 
 
-def _notes(scores: Tensor, view: BlockView) -> dict[str, Tensor]:
-    """Best similarity of every A token, and that of the weakest edge taken."""
-    best = scores.amax(-1)
-    weakest = best.sort(-1, descending=True).values[:, view.r - 1]
-    return {"score": spread_side(best, alternate(view.num_prefix)[0], view.num_patches), "threshold": weakest}
+def _notes(best: Tensor | None, r: int) -> dict[str, Tensor]:
+    """Best similarity of every A token (NaN for B), and that of the weakest edge taken."""
+    if best is None:
+        return {}
+    weakest = best.nan_to_num(float("-inf")).sort(-1, descending=True).values[:, r - 1]
+    return {"score": best, "threshold": weakest}
 
 
 def spread_side(values: Tensor, side: slice, num_patches: int) -> Tensor:

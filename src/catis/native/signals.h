@@ -1,0 +1,67 @@
+/* CATIS' unary signals of one image (SPEC 4, CATIS 1-3); twins of core/signals.py and of BlockView.cls_attention. */
+#ifndef CATIS_SIGNALS_H
+#define CATIS_SIGNALS_H
+
+#include "keys.h"
+
+/* s_nf = || (z - mu) / sigma ||_2 over the patch tokens (Eq. norm-f); `room` has 3 C floats. */
+INLINE void activation(const float *features, int64_t patches, int64_t channels, float *room, float *score) {
+    float *mean = room, *spread = mean + channels;
+    memset(room, 0, 2 * channels * sizeof *room);
+    for (int64_t t = 0; t < patches; t++)
+        for (int64_t c = 0; c < channels; c++) mean[c] += features[t * channels + c];
+    for (int64_t c = 0; c < channels; c++) mean[c] /= (float)patches;
+    for (int64_t t = 0; t < patches; t++)
+        for (int64_t c = 0; c < channels; c++) {
+            float away = features[t * channels + c] - mean[c];
+            spread[c] += away * away;
+        }
+    for (int64_t c = 0; c < channels; c++) { /* a constant dimension differs by rounding alone */
+        float variance = spread[c] / (float)patches, floor = 8 * 1.1920929e-7f * mean[c];
+        spread[c] = variance > floor * floor ? 1.0f / variance : (variance != variance ? variance : 0.0f);
+    }
+    for (int64_t t = 0; t < patches; t++) {
+        float *away = spread + channels;
+        for (int64_t c = 0; c < channels; c++) {
+            float difference = features[t * channels + c] - mean[c];
+            away[c] = difference * difference;
+        }
+        score[t] = sqrtf(dot(away, spread, channels));
+    }
+}
+
+/* A_cls: CLS row of the softmax, summed over heads, renormalised over the patches; `row` has room for N floats. */
+INLINE void cls_attention(heads_t query, heads_t key, const float *bias, float scale, shape_t shape, int64_t image,
+                          float *row, float *attention) {
+    const int64_t tokens = shape.tokens, prefix = shape.prefix;
+    memset(attention, 0, (tokens - prefix) * sizeof *attention);
+    for (int64_t head = 0; head < shape.heads; head++) {
+        const float *q = query.data + image * query.image + head * query.head;
+        const float *k = key.data + image * key.image + head * key.head;
+        float top = -INFINITY, total = 0;
+        for (int64_t t = 0; t < tokens; t++) {
+            row[t] = dot(q, k + t * key.token, shape.width) * scale + (bias ? bias[t] : 0.0f);
+            top = row[t] > top ? row[t] : top;
+        }
+        for (int64_t t = 0; t < tokens; t++) row[t] = exponential(row[t] - top);
+        for (int64_t t = 0; t < tokens; t++) total += row[t];
+        for (int64_t t = prefix; t < tokens; t++) attention[t - prefix] += row[t] / total;
+    }
+    float total = 0;
+    for (int64_t t = 0; t < tokens - prefix; t++) total += attention[t];
+    total = total < 1.17549435e-38f ? 1.17549435e-38f : total;
+    for (int64_t t = 0; t < tokens - prefix; t++) attention[t] /= total;
+}
+
+/* Zero mean, unit variance (Eq. zscore); zeros for a constant signal. */
+INLINE void standardise(float *values, int64_t count) {
+    float mean = 0, square = 0;
+    for (int64_t t = 0; t < count; t++) mean += values[t];
+    mean /= (float)count;
+    for (int64_t t = 0; t < count; t++) values[t] -= mean, square += values[t] * values[t];
+    float spread = sqrtf(square / (float)count);
+    spread = spread > 1e-5f * fabsf(mean) ? spread : INFINITY;
+    for (int64_t t = 0; t < count; t++) values[t] /= spread;
+}
+
+#endif
