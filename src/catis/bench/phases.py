@@ -21,6 +21,7 @@ from catis.bench.timing import Step, least_seconds
 from catis.core.block import BlockRecord
 from catis.core.execute import execute
 from catis.core.plan import Plan
+from catis.core.record import record
 from catis.core.state import TokenState
 from catis.core.view import BlockView
 from catis.hosts import dispatch
@@ -120,7 +121,7 @@ class _Clock:
         return least_seconds(as_in_the_model, self.repeats, self.threads)
 
 
-@dataclass(frozen=True)
+@record
 class _WatchedView(BlockView):
     """A view that notes whether the method asked for the whole attention map."""
 
@@ -138,9 +139,8 @@ def _block(
     known = {field.name: getattr(view, field.name) for field in fields(view)}
     asked: list[bool] = []
     chosen = plan(_WatchedView(**known, asked=(asked,)))
-    state = TokenState(
-        view.num_prefix, view.size, view.previous_cls, positions=None if before is None else before.positions
-    )
+    positions = None if before is None else before.positions
+    state = TokenState(view.num_prefix, view.size, view.previous_cls, positions=positions, kernels=view.kernels)
     attention = {
         (with_bias, kernel): clock(
             attention_step(view.query, view.key, view.key, view.bias if with_bias else None, kernel)

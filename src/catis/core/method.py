@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from itertools import accumulate
 from typing import ClassVar
 
 from torch import Tensor
@@ -127,10 +128,14 @@ class Reduction:
         """Patch tokens that block `layer` removes when `num_patches` enter it."""
         return self.method.amount(self.schedule, layer, num_patches, num_prefix)
 
+    def amounts(self, num_patches: int, num_prefix: int) -> list[int]:
+        """Patch tokens that each block removes, for an image of `num_patches` patches."""
+        found = []
+        for layer in range(self.schedule.depth):
+            found.append(self.amount(layer, num_patches, num_prefix))
+            num_patches -= found[-1]
+        return found
+
     def token_counts(self, num_patches: int, num_prefix: int) -> Sequence[int]:
         """Patch tokens that leave each block."""
-        counts = []
-        for layer in range(self.schedule.depth):
-            num_patches -= self.amount(layer, num_patches, num_prefix)
-            counts.append(num_patches)
-        return counts
+        return [num_patches - gone for gone in accumulate(self.amounts(num_patches, num_prefix))]

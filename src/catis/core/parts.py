@@ -2,16 +2,14 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import Protocol
+from typing import NamedTuple, Protocol
 
 from torch import Tensor
 
 __all__ = ["BlockParts", "Projection"]
 
 
-@dataclass(frozen=True)
-class Projection:
+class Projection(NamedTuple):
     """Query, key and value of one attention layer, (B, H, N, d) each, as its dot product sees them.
 
     Attributes:

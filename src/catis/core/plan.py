@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Literal
 
 import torch
 from torch import Tensor
+
+from catis.core.record import record
 
 __all__ = ["EVICTED", "Blend", "Plan"]
 
@@ -23,7 +25,7 @@ destination's own length, times the longest (what ToFu's public code computes). 
 """
 
 
-@dataclass(frozen=True)
+@record
 class Plan:
     """Which of the N_p patch tokens survive, and what becomes of the others.
 

@@ -2,18 +2,19 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 import torch
 import torch.nn.functional as F
 from torch import Tensor
 
+from catis.core.record import record
 from catis.native.library import Kernels
 
 __all__ = ["TokenState"]
 
 
-@dataclass(frozen=True)
+@record
 class TokenState:
     """Companions of the patch tokens. A new one is made by each block; none is kept after the call.
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from functools import reduce
 from typing import Any
 
@@ -10,12 +9,13 @@ import torch
 from torch import Tensor
 
 from catis.core.arrays import arrays_for
+from catis.core.record import record
 from catis.native.library import Kernels
 
 __all__ = ["BlockView", "unit_length"]
 
 
-@dataclass(frozen=True)
+@record
 class BlockView:
     """One block at the point where tokens are reduced.
 

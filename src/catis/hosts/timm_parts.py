@@ -8,46 +8,58 @@ from typing import Any
 import torch
 import torch.nn.functional as F
 from timm.layers.pos_embed_sincos import apply_rot_embed_cat
-from torch import Tensor
+from torch import Tensor, nn
 
 from catis.core.parts import Projection
 
 __all__ = ["EvaBlockParts", "VitBlockParts", "pack_rope"]
 
 
-@dataclass(frozen=True)
 class VitBlockParts:
-    """A `timm.models.vision_transformer.Block` with a `timm.layers.Attention`."""
+    """A `timm.models.vision_transformer.Block` with a `timm.layers.Attention`.
 
-    block: Any
+    Its sub-modules are looked up here, all blocks in one go, and those that do nothing are left out.
+
+    Args:
+        block: The block.
+    """
+
+    def __init__(self, block: Any) -> None:
+        attn = block.attn
+        self._norm, self._attn, self._qkv, self._heads = block.norm1, attn, attn.qkv, attn.num_heads
+        self._query_norm, self._key_norm = _acting(attn.q_norm), _acting(attn.k_norm)
+        self._output_norm, self._output = _acting(attn.norm), _acting(attn.proj, attn.proj_drop)
+        self._scaled = _acting(block.ls1, block.drop_path1)
+        self._mlp = _acting(block.norm2, block.mlp, block.ls2, block.drop_path2)
 
     def norm(self, x: Tensor) -> Tensor:
         """LN1."""
-        return self.block.norm1(x)  # type: ignore[no-any-return]
+        return self._norm(x)  # type: ignore[no-any-return]
 
     def project(self, features: Tensor, positions: Tensor | None) -> Projection:
         """The model's own qkv, q_norm and k_norm."""
-        attn = self.block.attn
-        query, key, value = _split_heads(attn.qkv(features), attn.num_heads)
-        query, key = attn.q_norm(query), attn.k_norm(key)
-        return Projection(query, key, value, key, attn.scale)
+        query, key, value = _split_heads(self._qkv(features), self._heads)
+        query, key = _through(self._query_norm, query), _through(self._key_norm, key)
+        return Projection(query, key, value, key, self._attn.scale)
 
     def mix(self, projection: Projection, bias: Tensor | None) -> Tensor:
         """Fused or plain attention, as the module is set."""
-        return _mix(self.block.attn, projection, bias)
+        return _mix(self._attn, projection, bias)
 
     def output(self, heads: Tensor, features: Tensor) -> Tensor:
         """Scale norm, gate and projection."""
-        return _output(self.block.attn, heads, features)
+        joined = _through(self._output_norm, heads.transpose(1, 2).flatten(2))
+        if self._attn.gate is not None:
+            joined = joined * self._attn.gate(features).sigmoid()
+        return _through(self._output, joined)
 
     def add_attention(self, x: Tensor, update: Tensor) -> Tensor:
         """Residual with LayerScale and DropPath."""
-        return x + self.block.drop_path1(self.block.ls1(update))  # type: ignore[no-any-return]
+        return x + _through(self._scaled, update)
 
     def add_mlp(self, x: Tensor) -> Tensor:
         """Second half of the block."""
-        block = self.block
-        return x + block.drop_path2(block.ls2(block.mlp(block.norm2(x))))  # type: ignore[no-any-return]
+        return x + _through(self._mlp, x)
 
 
 @dataclass(frozen=True)
@@ -128,6 +140,23 @@ def pack_rope(rope: Tensor | None, mixed: bool) -> Tensor | None:
     if mixed:  # (depth, H, N, D), or (depth, B, H, N, D) after patch dropout
         return rope.movedim(-2, -4).flatten(-3) if rope.ndim == 4 else rope.permute(1, 3, 0, 2, 4).flatten(2)
     return rope.squeeze(1) if rope.ndim == 4 else rope
+
+
+def _acting(*modules: nn.Module) -> tuple[nn.Module, ...]:
+    """Those of these modules that do anything. A block has seven that do not, as long as nobody hooks them."""
+    return tuple(module for module in modules if not _is_idle(module))
+
+
+def _is_idle(module: nn.Module) -> bool:
+    if module._forward_hooks or module._forward_pre_hooks:
+        return False
+    return type(module) is nn.Identity or (type(module) is nn.Dropout and not module.training)
+
+
+def _through(modules: tuple[nn.Module, ...], x: Tensor) -> Tensor:
+    for module in modules:
+        x = module(x)
+    return x
 
 
 def _split_heads(qkv: Tensor, num_heads: int) -> tuple[Tensor, Tensor, Tensor]:

@@ -100,7 +100,9 @@ def decide_catis(
     bias, previous = _contiguous(biases[0]), _contiguous(biases[1])
     keep, removed, target = _indices(batch, tokens - num_prefix, amounts[0])
     attention = _numbers(batch, tokens - num_prefix) if uses[0] else None
-    norm, context, score = (_numbers(batch, tokens - num_prefix) if explain else None for _ in range(3))
+    norm = context = score = None
+    if explain:
+        norm, context, score = (_numbers(batch, tokens - num_prefix) for _ in range(3))
     kernels.module.decide_catis(
         features.data_ptr(),
         channels,

@@ -4,95 +4,137 @@
 #include "room.h"
 #include "signals.h"
 
+/* What is known of one image; the parts that a caller did not ask for lie in the room. */
 typedef struct {
-    int64_t *keep, *removed, *target;
+    int64_t patches, size_a, size_b; /* the pool M is split into A and B */
+    int64_t *pool, *side_a, *side_b, *place, *ranked, *keys, *slot;
+    float *unit, *panels, *best, *row, *statistics;
     float *attention, *norm, *context, *score;
-} found_t; /* of one image; attention is NULL where nobody needs it */
+    int64_t *keep, *removed, *target;
+} image_t;
+
+/* s_nf. */
+HOT static void look_at_features(catis_t in, shape_t shape, int64_t image, image_t at) {
+    const float *patches = in.features + (image * shape.tokens + shape.prefix) * in.channels;
+    if (in.uses_norm) activation(patches, at.patches, in.channels, at.statistics, at.norm);
+}
+
+/* A_cls, and keys of unit length. */
+HOT static void look_at_keys(catis_t in, shape_t shape, int64_t image, image_t at) {
+    const float *bias = in.bias ? in.bias + image * shape.tokens : 0;
+    if (at.attention) cls_attention(in.query, in.key, bias, in.scale, shape, image, at.row, at.attention);
+    shape.heads = in.content_heads;
+    unit_keys(in.content_key, shape, image, at.unit);
+}
 
 /* The fused functional (Eq. momentum, Eq. fusion); what is not finite scores 0. */
-INLINE void score_image(catis_t in, shape_t shape, int64_t image, float *room, found_t out) {
-    const int64_t patches = shape.tokens - shape.prefix;
-    if (out.attention)
-        cls_attention(in.query, in.key, in.bias ? in.bias + image * shape.tokens : 0, in.scale, shape, image, room, out.attention);
-    if (in.uses_norm) {
-        activation(in.features + (image * shape.tokens + shape.prefix) * in.channels, patches, in.channels, room, out.norm);
-        standardise(out.norm, patches);
-    }
+INLINE void fuse(catis_t in, int64_t image, image_t *at) {
+    const float *previous = in.previous ? in.previous + image * at->patches : at->attention;
+    const float gamma = in.previous ? in.gamma : 0.0f;
+    if (in.uses_norm) standardise(at->norm, at->patches);
     if (in.uses_cls) {
-        const float *previous = in.previous ? in.previous + image * patches : out.attention;
-        const float gamma = in.previous ? in.gamma : 0.0f;
-        for (int64_t t = 0; t < patches; t++) out.context[t] = (1.0f + gamma) * out.attention[t] - gamma * previous[t];
-        standardise(out.context, patches);
+        for (int64_t t = 0; t < at->patches; t++)
+            at->context[t] = (1.0f + gamma) * at->attention[t] - gamma * previous[t];
+        standardise(at->context, at->patches);
     }
-    for (int64_t t = 0; t < patches; t++) {
-        float norm = in.uses_norm ? out.norm[t] : 0.0f, context = in.uses_cls ? out.context[t] : 0.0f;
+    for (int64_t t = 0; t < at->patches; t++) {
+        float norm = in.uses_norm ? at->norm[t] : 0.0f, context = in.uses_cls ? at->context[t] : 0.0f;
         float score = !in.uses_cls ? norm : !in.uses_norm ? context : in.w_cls * context + (1.0f - in.w_cls) * norm;
-        out.score[t] = fabsf(score) < INFINITY ? score : 0.0f;
+        at->score[t] = fabsf(score) < INFINITY ? score : 0.0f;
     }
 }
 
-/* Best edges inside the pool M, split alternately in token order. Returns how many edges there are, best first. */
-INLINE int64_t pool_edges(catis_t in, shape_t shape, int64_t image, const int64_t *pool, int64_t size, float *room,
-                          int64_t *index, int64_t *source, int64_t *destination) {
-    const int64_t size_b = size / 2, size_a = size - size_b, patches = shape.tokens - shape.prefix, width = shape.width;
-    float *unit = room, *panels = unit + patches * width, *best = panels + PADDED(size_b) * width;
-    int64_t *place = index, *keys = place + size_a, *ranked = keys + size_a, *side_a = ranked + size_a, *side_b = side_a + size_a;
-    if (size < 2) return 0;
-    shape.heads = in.content_heads;
-    unit_keys(in.content_key, shape, image, unit);
-    for (int64_t i = 0; i < size; i++) *(i % 2 ? side_b + i / 2 : side_a + i / 2) = pool[i];
-    pack(unit, width, side_b, size_b, width, panels);
-    best_columns(unit, width, side_a, size_a, panels, size_b, width, 0, best, place);
-    order(best, size_a, 1, keys, ranked);
-    for (int64_t t = 0; t < size_a; t++) source[t] = side_a[ranked[t]], destination[t] = side_b[place[ranked[t]]];
-    return size_a;
+/* The pool M = {-tau <= s <= tau}, split alternately in token order, and the best partner of every A token. */
+INLINE void match(catis_t in, int64_t width, image_t *at) {
+    int64_t size = 0;
+    for (int64_t t = 0; t < at->patches; t++)
+        if (fabsf(at->score[t]) <= in.tau) at->pool[size++] = t;
+    at->size_b = size / 2, at->size_a = size < 2 ? 0 : size - at->size_b; /* one alone has nobody to merge with */
+    for (int64_t i = 0; i < at->size_a; i++) at->side_a[i] = at->pool[2 * i];
+    for (int64_t i = 0; i < at->size_b; i++) at->side_b[i] = at->pool[2 * i + 1];
+    if (!at->size_a) return;
+    pack(at->unit, width, at->side_b, at->size_b, width, at->panels);
+    best_columns(at->unit, width, at->side_a, at->size_a, at->panels, at->size_b, width, 0, at->best, at->place);
 }
 
-/* Evict up to `evictions` of E = {s < -tau}, merge the rest of r inside M = {-tau <= s <= tau} (Eq. allocation). */
-INLINE void triage(catis_t in, shape_t shape, int64_t image, float *room, int64_t *index, found_t out) {
-    const int64_t patches = shape.tokens - shape.prefix, r = in.r;
-    int64_t *pool = index, *source = pool + patches, *destination = source + patches, *slot = destination + patches;
-    int64_t size = 0, low = 0, gone = 0, kept = 0;
-    for (int64_t t = 0; t < patches; t++) {
-        if (fabsf(out.score[t]) <= in.tau) pool[size++] = t;
-        low += out.score[t] < -in.tau;
-        slot[t] = 0;
+/* Removes the lowest until r are gone. They are all in E = {s < -tau}, unless too few of E are left. */
+INLINE void evict(catis_t in, int64_t gone, int64_t low, image_t *at) {
+    const float below = low >= in.r - gone ? -in.tau : INFINITY;
+    int64_t count = 0;
+    for (int64_t t = 0; t < at->patches; t++)
+        if (!at->slot[t] && at->score[t] < below) at->pool[count] = t, at->best[count++] = at->score[t];
+    order(at->best, count, 0, at->keys, at->ranked);
+    for (int64_t t = 0; t < count && gone < in.r; t++, gone++) {
+        const int64_t lowest = at->pool[at->ranked[t]];
+        at->removed[gone] = lowest, at->target[gone] = -1, at->slot[lowest] = -1;
     }
-    const int64_t wanted = r - (low < in.evictions ? low : in.evictions);
-    const int64_t edges = pool_edges(in, shape, image, pool, size, room, slot + patches, source, destination);
-    const int64_t merged = wanted < edges ? wanted : edges;
+}
+
+/* Evict up to `evictions` of E = {s < -tau}, merge the rest of r inside M (Eq. allocation). */
+INLINE void triage(catis_t in, image_t *at) {
+    int64_t low = 0, gone = 0, kept = 0;
+    for (int64_t t = 0; t < at->patches; t++) low += at->score[t] < -in.tau, at->slot[t] = 0;
+    const int64_t wanted = in.r - (low < in.evictions ? low : in.evictions);
+    const int64_t merged = wanted < at->size_a ? wanted : at->size_a;
+    order(at->best, at->size_a, 1, at->keys, at->ranked);
     for (; gone < merged; gone++) {
-        out.removed[gone] = source[gone];
-        slot[source[gone]] = -1, slot[destination[gone]] = 1; /* neither may be evicted */
+        const int64_t edge = at->ranked[gone], source = at->side_a[edge], destination = at->side_b[at->place[edge]];
+        at->removed[gone] = source, at->target[gone] = destination;
+        at->slot[source] = -1, at->slot[destination] = 1; /* neither may be evicted */
     }
-    int64_t *keys = slot + patches, *ranked = keys + patches;
-    if (gone < r) order(out.score, patches, 0, keys, ranked);
-    for (int64_t t = 0; t < patches && gone < r; t++) /* what the pool cannot supply is evicted, lowest first */
-        if (!slot[ranked[t]]) out.removed[gone] = ranked[t], out.target[gone++] = -1, slot[ranked[t]] = -1;
-    for (int64_t t = 0; t < patches; t++)
-        if (slot[t] >= 0) out.keep[kept] = t, slot[t] = kept++;
-    for (int64_t t = 0; t < merged; t++) out.target[t] = slot[destination[t]];
+    evict(in, gone, low, at);
+    for (int64_t t = 0; t < at->patches; t++)
+        if (at->slot[t] >= 0) at->keep[kept] = t, at->slot[t] = kept++;
+    for (int64_t t = 0; t < merged; t++) at->target[t] = at->slot[at->target[t]];
 }
 
-HOT static void plan_image(catis_t in, shape_t shape, int64_t image, float *room, int64_t *index, found_t out) {
-    score_image(in, shape, image, room, out);
-    triage(in, shape, image, room, index, out);
+INLINE image_t image_of(catis_t in, shape_t shape, decided_t out, signals_t signals, room_t room, int64_t b) {
+    const int64_t patches = shape.tokens - shape.prefix, half = PADDED(patches / 2 + 1);
+    image_t at = {.patches = patches};
+    float *own = floats_of(room, b);
+    at.pool = indices_of(room, b), at.side_a = at.pool + patches, at.side_b = at.side_a + half;
+    at.place = at.side_b + half, at.ranked = at.place + half, at.keys = at.ranked + patches, at.slot = at.keys + patches;
+    at.unit = own, at.panels = at.unit + patches * shape.width, at.best = at.panels + half * shape.width;
+    at.row = at.best + patches, at.statistics = at.row + shape.tokens, own = at.statistics + 2 * in.channels;
+    at.attention = signals.attention ? signals.attention + b * patches : 0;
+    at.norm = signals.norm ? signals.norm + b * patches : own;
+    at.context = signals.context ? signals.context + b * patches : own + patches;
+    at.score = signals.score ? signals.score + b * patches : own + 2 * patches;
+    at.keep = out.keep + b * (patches - in.r), at.removed = out.removed + b * in.r, at.target = out.target + b * in.r;
+    return at;
+}
+
+HOT static void conclude(catis_t in, shape_t shape, int64_t image, image_t at) {
+    fuse(in, image, &at);
+    match(in, shape.width, &at);
+    triage(in, &at);
+}
+
+/* Two threads share the looking at one image; more would only pass memory around. */
+static void decide_alone(catis_t in, shape_t shape, image_t at, int threads) {
+#pragma omp parallel sections num_threads(2) if (threads > 1)
+    {
+#pragma omp section
+        look_at_keys(in, shape, 0, at);
+#pragma omp section
+        look_at_features(in, shape, 0, at);
+    }
+    conclude(in, shape, 0, at);
 }
 
 int decide_catis(catis_t in, shape_t shape, decided_t out, signals_t signals, int threads) {
-    const int64_t patches = shape.tokens - shape.prefix, r = in.r;
-    const int64_t matching = (2 * patches + LANES) * (shape.width + 1);
-    const room_t room = new_room(shape.batch, matching + 3 * in.channels + 4 * shape.tokens + LANES, 10 * patches);
-    if (!room.data) return 1;
-#pragma omp parallel for num_threads(threads) if (threads > 1 && shape.batch > 1)
-    for (int64_t b = 0; b < shape.batch; b++) {
-        float *own = floats_of(room, b);
-        const found_t found = {out.keep + b * (patches - r), out.removed + b * r, out.target + b * r,
-                               signals.attention ? signals.attention + b * patches : 0,
-                               signals.norm ? signals.norm + b * patches : own,
-                               signals.context ? signals.context + b * patches : own + patches,
-                               signals.score ? signals.score + b * patches : own + 2 * patches};
-        plan_image(in, shape, b, own + PADDED(3 * patches), indices_of(room, b), found);
+    const int64_t patches = shape.tokens - shape.prefix, half = PADDED(patches / 2 + 1);
+    const int64_t floats = (patches + half) * shape.width + patches + shape.tokens + 2 * in.channels + 3 * patches;
+    const room_t room = new_room(shape.batch, floats, 4 * patches + 3 * half);
+    if (2 * in.r > patches) return free(room.data), TOO_MANY;
+    if (!room.data) return NO_MEMORY;
+    if (shape.batch == 1) decide_alone(in, shape, image_of(in, shape, out, signals, room, 0), threads);
+#pragma omp parallel for num_threads(threads) if (threads > 1)
+    for (int64_t b = 0; b < (shape.batch > 1 ? shape.batch : 0); b++) {
+        const image_t at = image_of(in, shape, out, signals, room, b);
+        look_at_keys(in, shape, b, at);
+        look_at_features(in, shape, b, at);
+        conclude(in, shape, b, at);
     }
     free(room.data);
     return 0;

@@ -1,10 +1,10 @@
-/* What the kernels take and give. All return 0, NO_MEMORY, or WRONG_PLAN; float32, contiguous where nothing is said. */
+/* What the kernels take and give. All return 0 or what went wrong; float32, contiguous where nothing is said. */
 #ifndef CATIS_KERNELS_H
 #define CATIS_KERNELS_H
 
 #include <stdint.h>
 
-enum { NO_MEMORY = 1, WRONG_PLAN = 2 };
+enum { NO_MEMORY = 1, WRONG_PLAN = 2, TOO_MANY = 3 };
 
 /* (B, H, N, d) of some strides, in floats; the last one is 1. */
 typedef struct {

@@ -17,15 +17,19 @@
 #define HOT
 #endif
 
+INLINE float sum_of(float part[LANES]) {
+    for (int half = LANES / 2; half; half /= 2)
+        for (int lane = 0; lane < half; lane++) part[lane] += part[lane + half];
+    return part[0];
+}
+
 INLINE float dot(const float *a, const float *b, int64_t count) {
     float part[LANES] = {0};
     int64_t at = 0;
     for (; at + LANES <= count; at += LANES)
         for (int lane = 0; lane < LANES; lane++) part[lane] += a[at + lane] * b[at + lane];
     for (; at < count; at++) part[0] += a[at] * b[at];
-    for (int half = LANES / 2; half; half /= 2)
-        for (int lane = 0; lane < half; lane++) part[lane] += part[lane + half];
-    return part[0];
+    return sum_of(part);
 }
 
 /* e^x to about 1e-7, NaN for NaN: x = n ln 2 + rest, a polynomial for the rest, n into the exponent. */

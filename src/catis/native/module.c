@@ -59,6 +59,10 @@ static PyObject *result(int code) {
         PyErr_SetString(PyExc_IndexError, "the plan names a token or a target that does not exist: its method is wrong");
         return NULL;
     }
+    if (code == TOO_MANY) {
+        PyErr_SetString(PyExc_ValueError, "at most half of the patch tokens can go in one block");
+        return NULL;
+    }
     Py_RETURN_NONE;
 }
 

@@ -4,29 +4,41 @@
 
 #include "keys.h"
 
-/* s_nf = || (z - mu) / sigma ||_2 over the patch tokens (Eq. norm-f); `room` has 3 C floats. */
-INLINE void activation(const float *features, int64_t patches, int64_t channels, float *room, float *score) {
-    float *mean = room, *spread = mean + channels;
-    memset(room, 0, 2 * channels * sizeof *room);
+#define STRIPE 64
+
+/* Mean and 1 / variance over the tokens, of a stripe of channels; 0 for a constant one, which differs by rounding alone. */
+INLINE void statistics(const float *features, int64_t patches, int64_t channels, int width, float *mean, float *precision) {
+    float sum[STRIPE] = {0}, square[STRIPE] = {0};
     for (int64_t t = 0; t < patches; t++)
-        for (int64_t c = 0; c < channels; c++) mean[c] += features[t * channels + c];
-    for (int64_t c = 0; c < channels; c++) mean[c] /= (float)patches;
+        for (int c = 0; c < width; c++) sum[c] += features[t * channels + c];
+    for (int c = 0; c < width; c++) mean[c] = sum[c] /= (float)patches;
     for (int64_t t = 0; t < patches; t++)
-        for (int64_t c = 0; c < channels; c++) {
-            float away = features[t * channels + c] - mean[c];
-            spread[c] += away * away;
+        for (int c = 0; c < width; c++) {
+            const float away = features[t * channels + c] - sum[c];
+            square[c] += away * away;
         }
-    for (int64_t c = 0; c < channels; c++) { /* a constant dimension differs by rounding alone */
-        float variance = spread[c] / (float)patches, floor = 8 * 1.1920929e-7f * mean[c];
-        spread[c] = variance > floor * floor ? 1.0f / variance : (variance != variance ? variance : 0.0f);
+    for (int c = 0; c < width; c++) {
+        const float variance = square[c] / (float)patches, floor = 8 * 1.1920929e-7f * sum[c];
+        precision[c] = variance <= floor * floor ? 0.0f : 1.0f / variance;
     }
-    for (int64_t t = 0; t < patches; t++) {
-        float *away = spread + channels;
-        for (int64_t c = 0; c < channels; c++) {
-            float difference = features[t * channels + c] - mean[c];
-            away[c] = difference * difference;
-        }
-        score[t] = sqrtf(dot(away, spread, channels));
+}
+
+/* s_nf = || (z - mu) / sigma ||_2 over the patch tokens (Eq. norm-f); `room` has 2 C floats. */
+INLINE void activation(const float *features, int64_t patches, int64_t channels, float *room, float *score) {
+    float *mean = room, *precision = mean + channels;
+    int64_t at = 0;
+    for (; at + STRIPE <= channels; at += STRIPE)
+        statistics(features + at, patches, channels, STRIPE, mean + at, precision + at);
+    statistics(features + at, patches, channels, (int)(channels - at), mean + at, precision + at);
+    for (int64_t t = 0; t < patches; t++, features += channels) {
+        float part[LANES] = {0};
+        for (at = 0; at + LANES <= channels; at += LANES)
+            for (int lane = 0; lane < LANES; lane++) {
+                const float away = features[at + lane] - mean[at + lane];
+                part[lane] += away * away * precision[at + lane];
+            }
+        for (; at < channels; at++) part[0] += (features[at] - mean[at]) * (features[at] - mean[at]) * precision[at];
+        score[t] = sqrtf(sum_of(part));
     }
 }
 

@@ -4,42 +4,65 @@
 #include "order.h"
 #include "room.h"
 
-HOT static void plan_image(heads_t key, shape_t shape, int64_t image, int64_t r, float *room, int64_t *index,
-                           int64_t *keep, int64_t *removed, int64_t *target, float *score) {
-    const int64_t patches = shape.tokens - shape.prefix, width = shape.width;
-    const int64_t first = shape.prefix % 2, size_b = (patches + first) / 2, size_a = patches - size_b;
-    float *unit = room, *panels = unit + patches * width, *best = panels + PADDED(size_b) * width;
-    int64_t *place = index, *keys = place + size_a, *ranked = keys + size_a;
+typedef struct {
+    shape_t shape;
+    int64_t patches, first, size_a, size_b, r; /* A are the patches first, first + 2, ...; B the others */
+} tome_t;
 
-    unit_keys(key, shape, image, unit);
-    pack(unit + (1 - first) * width, 2 * width, 0, size_b, width, panels);
-    best_columns(unit + first * width, 2 * width, 0, size_a, panels, size_b, width, 0, best, place);
-    order(best, size_a, 1, keys, ranked);
-    for (int64_t t = 0; t < r; t++) {
-        removed[t] = 2 * ranked[t] + first;
-        target[t] = place[ranked[t]] + size_a - r;
+typedef struct {
+    float *unit, *panels, *best;
+    int64_t *place, *keys, *ranked;
+} image_t;
+
+INLINE image_t image_of(tome_t in, room_t room, int64_t b) {
+    float *unit = floats_of(room, b), *panels = unit + in.patches * in.shape.width;
+    int64_t *place = indices_of(room, b);
+    return (image_t){unit, panels, panels + PADDED(in.size_b) * in.shape.width, place, place + in.size_a,
+                     place + 2 * in.size_a};
+}
+
+/* Best partner of every A token. */
+INLINE void match(heads_t key, tome_t in, int64_t b, image_t at) {
+    const int64_t width = in.shape.width;
+    unit_keys(key, in.shape, b, at.unit);
+    pack(at.unit + (1 - in.first) * width, 2 * width, 0, in.size_b, width, at.panels);
+    best_columns(at.unit + in.first * width, 2 * width, 0, in.size_a, at.panels, in.size_b, width, 0, at.best, at.place);
+}
+
+/* The r best edges; output order is [surviving A, B]. */
+INLINE void choose(tome_t in, image_t at, int64_t *keep, int64_t *removed, int64_t *target, float *score) {
+    order(at.best, in.size_a, 1, at.keys, at.ranked);
+    for (int64_t t = 0; t < in.r; t++) {
+        removed[t] = 2 * at.ranked[t] + in.first;
+        target[t] = at.place[at.ranked[t]] + in.size_a - in.r;
     }
-    if (shape.prefix) { /* surviving A in token order; with no prefix by similarity, as the authors do */
-        memset(keys, 0, size_a * sizeof *keys);
-        for (int64_t t = 0; t < r; t++) keys[ranked[t]] = 1;
-        for (int64_t a = 0; a < size_a; a++)
-            if (!keys[a]) *keep++ = 2 * a + first;
+    if (in.shape.prefix) { /* surviving A in token order; with no prefix by similarity, as the authors do */
+        memset(at.keys, 0, in.size_a * sizeof *at.keys);
+        for (int64_t t = 0; t < in.r; t++) at.keys[at.ranked[t]] = 1;
+        for (int64_t a = 0; a < in.size_a; a++)
+            if (!at.keys[a]) *keep++ = 2 * a + in.first;
     } else {
-        for (int64_t t = r; t < size_a; t++) *keep++ = 2 * ranked[t] + first;
+        for (int64_t t = in.r; t < in.size_a; t++) *keep++ = 2 * at.ranked[t] + in.first;
     }
-    for (int64_t b = 0; b < size_b; b++) *keep++ = 2 * b + 1 - first;
-    if (score)
-        for (int64_t t = 0; t < patches; t++) score[t] = t % 2 == first ? best[t / 2] : NAN;
+    for (int64_t b = 0; b < in.size_b; b++) *keep++ = 2 * b + 1 - in.first;
+    for (int64_t t = 0; score && t < in.patches; t++) score[t] = t % 2 == in.first ? at.best[t / 2] : NAN;
+}
+
+HOT static void decide_image(heads_t key, tome_t in, room_t room, int64_t b, decided_t out, float *score) {
+    const image_t at = image_of(in, room, b);
+    match(key, in, b, at);
+    choose(in, at, out.keep + b * (in.patches - in.r), out.removed + b * in.r, out.target + b * in.r,
+           score ? score + b * in.patches : 0);
 }
 
 int decide_tome(heads_t key, shape_t shape, int64_t r, decided_t out, float *score, int threads) {
-    const int64_t patches = shape.tokens - shape.prefix, kept = patches - r;
+    const int64_t patches = shape.tokens - shape.prefix, first = shape.prefix % 2, size_b = (patches + first) / 2;
+    const tome_t in = {shape, patches, first, patches - size_b, size_b, r};
     const room_t room = new_room(shape.batch, (2 * patches + LANES) * (shape.width + 1), 3 * patches);
-    if (!room.data) return 1;
+    if (2 * r > patches) return free(room.data), TOO_MANY;
+    if (!room.data) return NO_MEMORY;
 #pragma omp parallel for num_threads(threads) if (threads > 1 && shape.batch > 1)
-    for (int64_t b = 0; b < shape.batch; b++)
-        plan_image(key, shape, b, r, floats_of(room, b), indices_of(room, b), out.keep + b * kept,
-                   out.removed + b * r, out.target + b * r, score ? score + b * patches : 0);
+    for (int64_t b = 0; b < shape.batch; b++) decide_image(key, in, room, b, out, score);
     free(room.data);
     return 0;
 }
