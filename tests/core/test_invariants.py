@@ -12,6 +12,7 @@ from catis.core.execute import execute, unmerge, weighted_mean
 from catis.core.schedule import budget
 from catis.core.state import TokenState
 from catis.core.view import BlockView
+from catis.native.library import kernels_for
 from catis.registry import create_method
 
 METHODS = [
@@ -59,9 +60,11 @@ def features(fill: str, batch: int, tokens: int, seed: int, dtype=torch.float32)
     return x.to(dtype)
 
 
-def make_view(x: torch.Tensor, r: int, prefix: int, layer: int, size: torch.Tensor | None) -> BlockView:
-    """A block of two heads whose keys are slices of the features."""
-    heads = x.unflatten(-1, (2, 4)).transpose(1, 2)
+def make_view(
+    x: torch.Tensor, r: int, prefix: int, layer: int, size: torch.Tensor | None, compiled: bool = False
+) -> BlockView:
+    """A block of two heads whose keys are slices of the features; decided on by the compiled functions or by arrays."""
+    heads = x.unflatten(-1, (2, x.shape[-1] // 2)).transpose(1, 2)
     previous = None
     if layer > 0 and prefix:
         previous = torch.softmax(x[:, prefix:, 0].nan_to_num(0.0, 0.0, 0.0).float(), -1).to(x.dtype)
@@ -79,6 +82,7 @@ def make_view(x: torch.Tensor, r: int, prefix: int, layer: int, size: torch.Tens
         scale=0.5,
         size=size,
         previous_cls=previous,
+        kernels=kernels_for(x) if compiled else None,
     )
 
 
@@ -91,6 +95,7 @@ scenes = st.fixed_dictionaries(
         "prefix": st.sampled_from([0, 1, 2, 5]),
         "layer": st.sampled_from([0, 1, 2, 7, 11]),
         "sized": st.booleans(),
+        "compiled": st.booleans(),
         "seed": st.integers(0, 2**16),
     }
 )
@@ -103,9 +108,10 @@ def run(method, scene, dtype=torch.float32):
     generator = torch.Generator().manual_seed(scene["seed"] + 1)
     size = torch.randint(1, 6, (scene["batch"], patches), generator=generator).float() if scene["sized"] else None
     r = budget(scene["r"], patches)
-    plan = method.plan(make_view(x, r, prefix, scene["layer"], size))
+    view = make_view(x, r, prefix, scene["layer"], size, scene["compiled"])
+    plan = method.plan(view)
     state = TokenState.start(prefix, patches, scene["batch"], track=True)
-    return x, size, r, plan, *execute(plan, x, replace(state, size=size))
+    return x, size, r, plan, *execute(plan, x, replace(state, size=size, kernels=view.kernels))
 
 
 @pytest.mark.parametrize(("name", "options"), METHODS, ids=IDS)
@@ -143,11 +149,11 @@ def test_no_nan_is_created_and_a_nan_image_stays_alone(name, options, scene):
 def test_an_image_does_not_depend_on_its_neighbours(name, options, scene):
     method = create_method(name, **options)
     prefix, patches = scene["prefix"], scene["patches"]
-    x = features(scene["fill"], scene["batch"], prefix + patches, scene["seed"], torch.float64)
+    dtype = torch.float32 if scene["compiled"] else torch.float64
+    x = features(scene["fill"], scene["batch"], prefix + patches, scene["seed"], dtype)
     r = budget(scene["r"], patches)
-    view = make_view(x, r, prefix, scene["layer"], None)
-    together = method.plan(view)
-    alone = method.plan(make_view(x[:1], r, prefix, scene["layer"], None))
+    together = method.plan(make_view(x, r, prefix, scene["layer"], None, scene["compiled"]))
+    alone = method.plan(make_view(x[:1], r, prefix, scene["layer"], None, scene["compiled"]))
     assert torch.equal(together.keep[:1], alone.keep)
     assert torch.equal(together.slots()[:1], alone.slots())
 

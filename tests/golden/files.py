@@ -10,6 +10,7 @@ from torch import Tensor
 
 from catis.core.state import TokenState
 from catis.core.view import BlockView
+from catis.native.library import kernels_for
 
 DATA = Path(__file__).parent / "data"
 
@@ -47,13 +48,22 @@ def block_view(metric: Tensor, r: int, prefix: int, layer: int = 0, depth: int =
     key = metric[:, None]
     fields = {"features": metric, "residual": metric, "query": key, "key": key, "content_key": key} | other
     return BlockView(
-        layer=layer, depth=depth, r=r, num_prefix=prefix, has_cls=prefix > 0, scale=1.0, size=size, **fields
+        layer=layer,
+        depth=depth,
+        r=r,
+        num_prefix=prefix,
+        has_cls=prefix > 0,
+        scale=1.0,
+        size=size,
+        kernels=kernels_for(metric),
+        **fields,
     )
 
 
 def start(x: Tensor, prefix: int, size: Tensor | None = None) -> TokenState:
     state = TokenState.start(prefix, x.shape[1] - prefix, x.shape[0], track=True)
-    return TokenState(prefix, None if size is None else size[:, prefix:, 0].float(), provenance=state.provenance)
+    sizes = None if size is None else size[:, prefix:, 0].float()
+    return TokenState(prefix, sizes, provenance=state.provenance, kernels=kernels_for(x))
 
 
 def source_matrix(state: TokenState, kept: int) -> Tensor:

@@ -139,8 +139,8 @@ def _attention_map(found: Evidence) -> str:
     if found.phases is None or found.phases.attention_map <= 0:
         return ""
     return (
-        f"the method needs the whole attention map, which the fused kernel never makes: computing it a second time, "
-        f"unfused, takes {_ms(found.phases.attention_map)} ms of the {_ms(found.phases.choose)} that choosing takes"
+        f"the method needs the whole attention map, which the fused kernel never makes: going through it a second "
+        f"time takes {_ms(found.phases.attention_map)} ms of the {_ms(found.phases.choose)} that choosing takes"
     )
 
 

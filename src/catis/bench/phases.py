@@ -35,7 +35,7 @@ class Phases:
 
     Attributes:
         choose: Scoring and matching: the method's plan.
-        attention_map: The part of it that writes out the whole attention map, which the fused kernel never makes.
+        attention_map: The part of it that goes through the whole attention map, which the fused kernel never makes.
         merge: Applying the plan.
         bias: What the attention kernel takes longer because of the log-size bias.
         unfused: What the model's own attention takes longer than the fused kernel; 0 if it is fused.
@@ -123,13 +123,13 @@ class _Clock:
 
 @record
 class _WatchedView(BlockView):
-    """A view that notes whether the method asked for the whole attention map."""
+    """A view that notes whether the method asked who is attended to."""
 
     asked: tuple[list[bool], ...] = ()
 
-    def attention_map(self) -> Tensor:
+    def attention_received(self) -> Tensor:
         self.asked[0].append(True)
-        return super().attention_map()
+        return super().attention_received()
 
 
 def _block(
@@ -150,7 +150,7 @@ def _block(
     plain, biased = attention[False, True], attention[view.bias is not None, True]
     return Phases(
         choose=clock(lambda: plan(view)),
-        attention_map=clock(view.attention_map) if asked else 0.0,
+        attention_map=clock(view.attention_received) if asked else 0.0,
         merge=clock(lambda: execute(chosen, view.residual, state)),
         bias=max(0.0, biased - plain),
         unfused=0.0 if fused else max(0.0, attention[view.bias is not None, False] - biased),

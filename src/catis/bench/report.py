@@ -52,7 +52,7 @@ class Row:
         merging_ms: Merging and evicting them.
         bias_ms: What the attention kernel takes longer because of the log-size bias.
         rest_ms: What is left: norms, activations, calls.
-        attention_map_ms: The part of choosing that writes out the attention map.
+        attention_map_ms: The part of choosing that goes through the attention map a second time.
         unfused_ms: What the model's own attention takes longer than the fused kernel.
         compile_seconds: First pass under torch.compile.
         reading_ms: Reading and preparing a batch, if images were given.

@@ -104,16 +104,6 @@ class NumpyArrays:
         return array.reshape(-1, array.shape[2])[_flat(rows, array.shape)].argmax(-1)
 
     @staticmethod
-    def largest(counts: Array, limit: int) -> int:
-        """The largest count, which eager code may use as a shape."""
-        return int(counts.max())
-
-    @staticmethod
-    def all_at_least(counts: Array, limit: int) -> bool:
-        """Whether no count is below the limit, which eager code may look at."""
-        return bool(counts.min() >= limit)
-
-    @staticmethod
     def count(mask: Array) -> Array:
         """(B, 1) how many are true."""
         return np.add.reduce(mask, -1, np.intp, keepdims=True)

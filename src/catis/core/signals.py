@@ -28,11 +28,9 @@ def activation(features: Tensor) -> Tensor:
         >>> activation(torch.tensor([[[1.0, 5.0], [3.0, 5.0]]]))
         tensor([[1., 1.]])
     """
-    batch, tokens, _ = features.shape
-    average = features.new_full((batch, 1, tokens), 1 / tokens)  # means as products: the fastest reduction on CPU
-    mean = torch.bmm(average, features)
+    mean = _mean(features)
     squared = (features - mean).square_()
-    variance = torch.bmm(average, squared)
+    variance = _mean(squared)
     xp = arrays_for(features)
     spread = xp.read(variance)
     floor = (8 * torch.finfo(features.dtype).eps * xp.read(mean)) ** 2  # a constant dimension differs by rounding alone
@@ -42,14 +40,20 @@ def activation(features: Tensor) -> Tensor:
 
 def euclidean(features: Tensor) -> Tensor:
     """|| z - mu ||_2: s_nf without the per-dimension scale (norm_F ablation)."""
-    distance: Tensor = torch.linalg.vector_norm(features - features.mean(1, keepdim=True), dim=-1)
-    return distance
+    return l2(features - _mean(features))
 
 
 def l2(features: Tensor) -> Tensor:
     """|| z ||_2: s_nf without any population statistic (norm_F ablation)."""
-    length: Tensor = torch.linalg.vector_norm(features, dim=-1)
+    # Rows one after the other in memory: then rounding does not depend on how many images there are.
+    length: Tensor = torch.linalg.vector_norm(features.contiguous(), dim=-1)
     return length
+
+
+def _mean(features: Tensor) -> Tensor:
+    """(B, 1, C) mean over the tokens, as a product: the fastest reduction on CPU, and the same for any batch."""
+    batch, tokens, _ = features.shape
+    return torch.bmm(features.new_full((batch, 1, tokens), 1 / tokens), features)
 
 
 def momentum(attention: Any, previous: Any, gamma: float) -> Any:

@@ -97,16 +97,6 @@ class TorchArrays:
         return scores.argmax(-1).gather(1, rows)
 
     @staticmethod
-    def largest(counts: Array, limit: int) -> int:
-        """The limit: shapes must not depend on data."""
-        return limit
-
-    @staticmethod
-    def all_at_least(counts: Array, limit: int) -> bool:
-        """Not known: what is computed must not depend on data."""
-        return False
-
-    @staticmethod
     def count(mask: Array) -> Array:
         """(B, 1) how many are true."""
         return mask.sum(-1, keepdim=True)

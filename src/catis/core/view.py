@@ -10,6 +10,7 @@ from torch import Tensor
 
 from catis.core.arrays import arrays_for
 from catis.core.record import record
+from catis.native.calls import attention_received
 from catis.native.library import Kernels
 
 __all__ = ["BlockView", "unit_length"]
@@ -64,6 +65,10 @@ class BlockView:
         """(B, N_p, C) Z of the patch tokens."""
         return self.features[:, self.num_prefix :]
 
+    def patch_residual(self) -> Tensor:
+        """(B, N_p, C) H of the patch tokens."""
+        return self.residual[:, self.num_prefix :]
+
     def metric(self) -> Tensor:
         """(B, N_p, d) K: content keys of the patch tokens, averaged over heads (ToMe's metric)."""
         return self.content_key[:, :, self.num_prefix :].mean(1)
@@ -103,6 +108,8 @@ class BlockView:
 
         A product and not a `mean`: its rounding does not depend on how many images there are.
         """
+        if self.kernels is not None:
+            return attention_received(self.kernels, self.query, self.key, self.bias, self.scale, self.num_prefix)
         rows = self.attention_map().flatten(1, 2)
         share = rows.new_full((rows.shape[0], 1, rows.shape[1]), 1 / rows.shape[1])
         return torch.bmm(share, rows).squeeze(1)[:, self.num_prefix :]

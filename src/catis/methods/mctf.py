@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import ClassVar, Literal
 
 import torch
@@ -18,6 +18,8 @@ from catis.core.schedule import Schedule
 from catis.core.state import TokenState
 from catis.core.view import BlockView, unit_length
 from catis.methods import mctf_reference
+from catis.native.calls import decide_mctf
+from catis.native.library import Kernels
 
 __all__ = ["MCTF", "bidirectional_plan", "multi_criteria"]
 
@@ -91,20 +93,42 @@ class MCTF(Method):
 
     def plan(self, view: BlockView) -> Plan:
         """Score pairs on the residual stream, match both ways, pool by attention received times size."""
-        tokens = view.residual[:, view.num_prefix :]
-        return self.fuse(tokens, view.attention_received(), view.size, view.num_prefix, view.r, view.explain)
+        received = view.attention_received()
+        if view.kernels is not None and self.tau_sim in (0.0, 1.0):
+            plan = self._compiled(view.kernels, view, received)
+        else:
+            plan = self.fuse(view.patch_residual(), received, view.size, view.num_prefix, view.r)
+        return replace(plan, notes=self._notes(view, received)) if view.explain else plan
 
-    def fuse(
-        self, tokens: Tensor, received: Tensor, size: Tensor | None, num_prefix: int, r: int, explain: bool = False
-    ) -> Plan:
+    def _notes(self, view: BlockView, received: Tensor) -> dict[str, Tensor]:
+        """Attention received, and a stand-in for the cut: the r-th best W over both sides' best edges."""
+        taus = (self.tau_sim, self.tau_info, self.tau_size)
+        scores = multi_criteria(view.patch_residual(), received, view.size, view.num_prefix, taus)
+        both = torch.cat([scores.amax(2), scores.amax(1)], 1)
+        return {"score": received, "threshold": both.sort(-1, descending=True).values[:, view.r - 1]}
+
+    def _compiled(self, kernels: Kernels, view: BlockView, received: Tensor) -> Plan:
+        """`fuse` in one call."""
+        r1 = self._first(view.r)
+        powers = (-1 / self.tau_info if self.tau_info else 0.0, -1 / self.tau_size if self.tau_size else 0.0)
+        amounts = (r1, view.r - r1)
+        found = decide_mctf(
+            kernels, view.residual, received, view.size, view.num_prefix, amounts, self.tau_sim != 0, powers
+        )
+        return Plan(*found[:3], True, _BLENDS[self.pooling], found.scores[0])
+
+    def _first(self, r: int) -> int:
+        """How many of r the first direction takes."""
+        return r // 2 if self.bidirectional else r
+
+    def fuse(self, tokens: Tensor, received: Tensor, size: Tensor | None, num_prefix: int, r: int) -> Plan:
         """Plan from (B, N_p, C) tokens, (B, N_p) attention received and sizes."""
         scores = multi_criteria(tokens, received, size, num_prefix, (self.tau_sim, self.tau_info, self.tau_size))
-        r1 = r // 2 if self.bidirectional else r
+        r1 = self._first(r)
         keep, removed, target = bidirectional_plan(scores, r1, r - r1, num_prefix)
         weight = received if size is None else received * size
         weight = weight.clamp_min(torch.finfo(weight.dtype).tiny)  # a group that nobody attends to is averaged evenly
-        notes = {"score": received, "threshold": _weakest(scores, r)} if explain else {}
-        return Plan(keep, removed, target, True, _BLENDS[self.pooling], weight, notes=notes)
+        return Plan(keep, removed, target, True, _BLENDS[self.pooling], weight)
 
     def run_block(
         self, parts: BlockParts, x: Tensor, state: TokenState, layer: int, settings: Reduction
@@ -131,12 +155,6 @@ def multi_criteria(
             inverse = amount.to(scores.dtype).clamp_min(torch.finfo(scores.dtype).tiny).pow(-1 / tau)
             scores = scores * inverse[:, side_a, None] * inverse[:, None, side_b]
     return scores
-
-
-def _weakest(scores: Tensor, r: int) -> Tensor:
-    """(B,) a stand-in for the cut: the r-th best W over both sides' best edges."""
-    both = torch.cat([scores.amax(2), scores.amax(1)], 1)
-    return both.sort(-1, descending=True).values[:, r - 1]
 
 
 def bidirectional_plan(scores: Tensor, r1: int, r2: int, num_prefix: int) -> tuple[Tensor, Tensor, Tensor]:

@@ -85,7 +85,6 @@ class PiToMe(RatioMethod):
             plan = (plan_pure if pure else plan_bsm)(xp, unit, order, view.r)
         if not view.explain:
             return plan
-        assert scores is not None
         cut = scores.sort(-1, descending=True).values[:, 2 * view.r - 1]
         return replace(plan, notes={"score": scores, "threshold": cut})
 

@@ -92,18 +92,13 @@ def _pool_edges(xp: Any, view: BlockView, outside: Any, wanted: Any) -> tuple[An
     """
     r, num_patches = view.r, view.num_patches
     size = num_patches - xp.count(outside)
-    limit = max(xp.largest(size, num_patches), 2 * r)
-    pooled = xp.order(outside)[:, :limit]  # the pool first, in token order
-    place = xp.arange(0, limit, 1, pooled)
+    pooled = xp.order(outside)  # the pool first, in token order; all images alike, whatever their pools
+    place = xp.arange(0, num_patches, 1, pooled)
     unit = unit_length(take_rows(view.summed_keys(), xp.write(pooled)), overwrite=True)
+    penalty = xp.cast(place >= size, unit.dtype) * _NEVER
     side_a, side_b = unit[:, ::2], unit[:, 1::2].transpose(1, 2)
-    if xp.all_at_least(size, limit):  # every image fills the table: nothing to mask
-        similarity = torch.bmm(side_a, side_b)
-        best = xp.read(similarity.amax(-1))
-    else:
-        penalty = xp.cast(place >= size, unit.dtype) * _NEVER
-        similarity = torch.baddbmm(xp.write(penalty[:, None, 1::2]).to(unit.dtype), side_a, side_b)
-        best = xp.read(similarity.amax(-1)) + penalty[:, ::2]
+    similarity = torch.baddbmm(xp.write(penalty[:, None, 1::2]).to(unit.dtype), side_a, side_b)
+    best = xp.read(similarity.amax(-1)) + penalty[:, ::2]
     top = xp.order(best, descending=True)[:, :r]
     available = xp.count(place[::2] < size) * (size > 1)  # size / 2, rounded up; a pool of one has nobody to merge with
     merged = place[:r] < xp.minimum(wanted, available)

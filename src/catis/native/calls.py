@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import torch
 from torch import Tensor
 
 from catis.native.library import Kernels
 
-__all__ = ["BLENDS", "Decided", "decide_catis", "decide_pitome", "decide_tome", "merge"]
+__all__ = ["BLENDS", "Decided", "decide_catis", "decide_mctf", "decide_pitome", "decide_tome", "merge"]
 
 BLENDS = {"size": 0, "mean": 1, "weight": 2, "mlerp": 3}
 """Blends that the compiled `merge` knows; the numbers are those of merge.c."""
@@ -21,11 +21,12 @@ class Decided(NamedTuple):
     keep: Tensor
     removed: Tensor
     target: Tensor
-    scores: tuple[Tensor | None, ...]
+    scores: tuple[Any, ...]
 
 
 def decide_tome(kernels: Kernels, key: Tensor, num_prefix: int, r: int, explain: bool) -> Decided:
     """ToMe's matching on (B, H, N, d) keys; the score of an A token is its best similarity, NaN for B."""
+    key = _in_rows(key)
     batch, _, tokens, _ = key.shape
     keep, removed, target = _indices(batch, tokens - num_prefix, r)
     score = _numbers(batch, tokens - num_prefix) if explain else None
@@ -46,6 +47,7 @@ def decide_tome(kernels: Kernels, key: Tensor, num_prefix: int, r: int, explain:
 
 def decide_pitome(kernels: Kernels, key: Tensor, num_prefix: int, r: int, margin: float, pure: bool) -> Decided:
     """PiToMe's order and matching on (B, H, N, d) keys; the score is the energy."""
+    key = _in_rows(key)
     batch, _, tokens, _ = key.shape
     keep, removed, target = _indices(batch, tokens - num_prefix, r)
     score = _numbers(batch, tokens - num_prefix)
@@ -95,7 +97,7 @@ def decide_catis(
         enter is garbage.
     """
     batch, tokens, channels = features.shape
-    query, key, content_key = projected
+    query, key, content_key = _in_rows(projected[0]), _in_rows(projected[1]), _in_rows(projected[2])
     features = features.contiguous()
     bias, previous = _contiguous(biases[0]), _contiguous(biases[1])
     keep, removed, target = _indices(batch, tokens - num_prefix, amounts[0])
@@ -131,6 +133,76 @@ def decide_catis(
         kernels.threads(),
     )
     return Decided(keep, removed, target, (attention, norm, context, score))
+
+
+def attention_received(
+    kernels: Kernels, query: Tensor, key: Tensor, bias: Tensor | None, scale: float, num_prefix: int
+) -> Tensor:
+    """(B, N_p) what each patch token gets of the attention of (B, H, N, d) queries, mean over heads and queries."""
+    query, key, bias = _in_rows(query), _in_rows(key), _contiguous(bias)
+    received = _numbers(key.shape[0], key.shape[2] - num_prefix)
+    kernels.module.attention_received(
+        query.data_ptr(),
+        *query.stride(),
+        key.data_ptr(),
+        *key.stride(),
+        _pointer(bias),
+        scale,
+        *key.shape,
+        num_prefix,
+        received.data_ptr(),
+        kernels.threads(),
+    )
+    return received
+
+
+def decide_mctf(
+    kernels: Kernels,
+    residual: Tensor,
+    received: Tensor,
+    size: Tensor | None,
+    num_prefix: int,
+    amounts: tuple[int, int],
+    similar: bool,
+    powers: tuple[float, float],
+) -> Decided:
+    """MCTF's matching.
+
+    Args:
+        kernels: The compiled functions.
+        residual: (B, N, C) H.
+        received: (B, N_p) attention received.
+        size: (B, N_p) sizes, or None.
+        num_prefix: Prefix tokens P.
+        amounts: How many A gives to B, and how many B to A.
+        similar: Whether similarity counts.
+        powers: Of attention received and of size, in the score; 0 for off.
+
+    Returns:
+        The decision, with score (B, N_p) attention received times size, the weights of the pooling.
+    """
+    residual, received, size = residual.contiguous(), received.contiguous(), _contiguous(size)
+    batch, tokens, channels = residual.shape
+    keep, removed, target = _indices(batch, tokens - num_prefix, sum(amounts))
+    weight = _numbers(batch, tokens - num_prefix)
+    kernels.module.decide_mctf(
+        batch,
+        tokens,
+        channels,
+        num_prefix,
+        residual.data_ptr(),
+        received.data_ptr(),
+        _pointer(size),
+        *amounts,
+        similar,
+        *powers,
+        keep.data_ptr(),
+        removed.data_ptr(),
+        target.data_ptr(),
+        weight.data_ptr(),
+        kernels.threads(),
+    )
+    return Decided(keep, removed, target, (weight,))
 
 
 def merge(
@@ -196,6 +268,11 @@ def _numbers(batch: int, count: int) -> Tensor:
 
 def _pointer(tensor: Tensor | None) -> int | None:
     return None if tensor is None else tensor.data_ptr()
+
+
+def _in_rows(heads: Tensor) -> Tensor:
+    """(B, H, N, d) with each token's numbers one after the other, as every model that we know has them."""
+    return heads if heads.stride()[3] == 1 else heads.contiguous()
 
 
 def _contiguous(tensor: Tensor | None) -> Tensor | None:

@@ -88,11 +88,12 @@ INLINE void triage(catis_t in, image_t *at) {
     for (int64_t t = 0; t < merged; t++) at->target[t] = at->slot[at->target[t]];
 }
 
-INLINE image_t image_of(catis_t in, shape_t shape, decided_t out, signals_t signals, room_t room, int64_t b) {
+INLINE image_t image_of(catis_t in, shape_t shape, decided_t out, signals_t signals, room_t room, int64_t w,
+                        int64_t b) {
     const int64_t patches = shape.tokens - shape.prefix, half = PADDED(patches / 2 + 1);
     image_t at = {.patches = patches};
-    float *own = floats_of(room, b);
-    at.pool = indices_of(room, b), at.side_a = at.pool + patches, at.side_b = at.side_a + half;
+    float *own = floats_of(room, w);
+    at.pool = indices_of(room, w), at.side_a = at.pool + patches, at.side_b = at.side_a + half;
     at.place = at.side_b + half, at.ranked = at.place + half, at.keys = at.ranked + patches, at.slot = at.keys + patches;
     at.unit = own, at.panels = at.unit + patches * shape.width, at.best = at.panels + half * shape.width;
     at.row = at.best + patches, at.statistics = at.row + shape.tokens, own = at.statistics + 2 * in.channels;
@@ -125,17 +126,22 @@ static void decide_alone(catis_t in, shape_t shape, image_t at, int threads) {
 int decide_catis(catis_t in, shape_t shape, decided_t out, signals_t signals, int threads) {
     const int64_t patches = shape.tokens - shape.prefix, half = PADDED(patches / 2 + 1);
     const int64_t floats = (patches + half) * shape.width + patches + shape.tokens + 2 * in.channels + 3 * patches;
-    const room_t room = new_room(shape.batch, floats, 4 * patches + 3 * half);
+    const int64_t workers = workers_for(shape.batch, threads);
+    const room_t room = new_room(workers, floats, 4 * patches + 3 * half);
     if (2 * in.r > patches) return free(room.data), TOO_MANY;
     if (!room.data) return NO_MEMORY;
-    if (shape.batch == 1) decide_alone(in, shape, image_of(in, shape, out, signals, room, 0), threads);
-#pragma omp parallel for num_threads(threads) if (threads > 1)
-    for (int64_t b = 0; b < (shape.batch > 1 ? shape.batch : 0); b++) {
-        const image_t at = image_of(in, shape, out, signals, room, b);
-        look_at_keys(in, shape, b, at);
-        look_at_features(in, shape, b, at);
-        conclude(in, shape, b, at);
+    if (shape.batch == 1) {
+        decide_alone(in, shape, image_of(in, shape, out, signals, room, 0, 0), threads);
+        return free(room.data), 0;
     }
+#pragma omp parallel for num_threads((int)workers) if (workers > 1)
+    for (int64_t w = 0; w < workers; w++)
+        for (int64_t b = w; b < shape.batch; b += workers) {
+            const image_t at = image_of(in, shape, out, signals, room, w, b);
+            look_at_keys(in, shape, b, at);
+            look_at_features(in, shape, b, at);
+            conclude(in, shape, b, at);
+        }
     free(room.data);
     return 0;
 }

@@ -37,6 +37,20 @@ typedef struct {
     float *attention, *norm, *context, *score;
 } signals_t;
 
+typedef struct {
+    heads_t query, key;
+    const float *bias; /* (B, N) or NULL */
+    float scale;
+} attention_t;
+
+typedef struct {
+    int64_t batch, tokens, channels, prefix;
+    const float *residual, *received, *size; /* (B, N, C), (B, N_p), (B, N_p) or NULL */
+    int64_t r1, r2;
+    int similar;       /* whether similarity counts */
+    float info, small; /* powers of attention received and of size, 0 for off */
+} mctf_t;
+
 enum { BY_SIZE, EVENLY, BY_WEIGHT, MLERP };
 
 typedef struct {
@@ -52,6 +66,10 @@ int decide_tome(heads_t key, shape_t shape, int64_t r, decided_t out, float *sco
 /* `score` (B, N_p): the energy. */
 int decide_pitome(heads_t key, shape_t shape, int64_t r, float margin, int pure, decided_t out, float *score, int threads);
 int decide_catis(catis_t in, shape_t shape, decided_t out, signals_t signals, int threads);
+/* `received` (B, N_p): mean over heads and queries. */
+int attention_received(attention_t in, shape_t shape, float *received, int threads);
+/* `weight` (B, N_p): attention received times size. */
+int decide_mctf(mctf_t in, decided_t out, float *weight, int threads);
 int merge(merge_t in, int threads);
 
 #endif

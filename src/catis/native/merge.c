@@ -92,11 +92,13 @@ INLINE merge_t image_of(merge_t in, int64_t b) {
 }
 
 int merge(merge_t in, int threads) {
-    const room_t room = new_room(in.batch, in.kept, 0);
+    const int64_t workers = workers_for(in.batch, threads);
+    const room_t room = new_room(workers, in.kept, 0);
     if (!room.data) return NO_MEMORY;
     int sound = 1;
-#pragma omp parallel for num_threads(threads) reduction(& : sound) if (threads > 1 && in.batch > 1)
-    for (int64_t b = 0; b < in.batch; b++) sound &= merge_image(image_of(in, b), floats_of(room, b));
+#pragma omp parallel for num_threads((int)workers) reduction(& : sound) if (workers > 1)
+    for (int64_t w = 0; w < workers; w++)
+        for (int64_t b = w; b < in.batch; b += workers) sound &= merge_image(image_of(in, b), floats_of(room, w));
     free(room.data);
     return sound ? 0 : WRONG_PLAN;
 }

@@ -36,7 +36,7 @@ static void *memory(arguments_t *from) { return (void *)(intptr_t)whole(from); }
 static heads_t heads(arguments_t *from) {
     heads_t found;
     found.data = memory(from), found.image = whole(from), found.head = whole(from), found.token = whole(from);
-    if (whole(from) != 1 && !PyErr_Occurred()) PyErr_SetString(PyExc_ValueError, "the last stride must be 1");
+    whole(from); /* the last one is 1 */
     return found;
 }
 
@@ -121,6 +121,33 @@ static PyObject *py_catis(PyObject *self, PyObject *const *args, Py_ssize_t coun
     RUN(decide_catis(in, sizes, out, signals, threads));
 }
 
+static PyObject *py_received(PyObject *self, PyObject *const *args, Py_ssize_t count) {
+    (void)self;
+    arguments_t from = {args, count};
+    attention_t in;
+    in.query = heads(&from), in.key = heads(&from);
+    in.bias = memory(&from), in.scale = number(&from);
+    const shape_t sizes = shape(&from);
+    float *received = memory(&from);
+    const int threads = (int)whole(&from);
+    RUN(attention_received(in, sizes, received, threads));
+}
+
+static PyObject *py_mctf(PyObject *self, PyObject *const *args, Py_ssize_t count) {
+    (void)self;
+    arguments_t from = {args, count};
+    mctf_t in;
+    in.batch = whole(&from), in.tokens = whole(&from), in.channels = whole(&from), in.prefix = whole(&from);
+    in.residual = memory(&from), in.received = memory(&from), in.size = memory(&from);
+    in.r1 = whole(&from), in.r2 = whole(&from);
+    in.similar = (int)whole(&from);
+    in.info = number(&from), in.small = number(&from);
+    const decided_t out = decided(&from);
+    float *weight = memory(&from);
+    const int threads = (int)whole(&from);
+    RUN(decide_mctf(in, out, weight, threads));
+}
+
 static PyObject *py_merge(PyObject *self, PyObject *const *args, Py_ssize_t count) {
     (void)self;
     arguments_t from = {args, count};
@@ -149,6 +176,8 @@ static PyMethodDef methods[] = {
     {"decide_tome", (PyCFunction)(void (*)(void))py_tome, METH_FASTCALL, NULL},
     {"decide_pitome", (PyCFunction)(void (*)(void))py_pitome, METH_FASTCALL, NULL},
     {"decide_catis", (PyCFunction)(void (*)(void))py_catis, METH_FASTCALL, NULL},
+    {"attention_received", (PyCFunction)(void (*)(void))py_received, METH_FASTCALL, NULL},
+    {"decide_mctf", (PyCFunction)(void (*)(void))py_mctf, METH_FASTCALL, NULL},
     {"merge", (PyCFunction)(void (*)(void))py_merge, METH_FASTCALL, NULL},
     {"openmp", py_openmp, METH_NOARGS, NULL},
     {NULL, NULL, 0, NULL},

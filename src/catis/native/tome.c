@@ -14,9 +14,9 @@ typedef struct {
     int64_t *place, *keys, *ranked;
 } image_t;
 
-INLINE image_t image_of(tome_t in, room_t room, int64_t b) {
-    float *unit = floats_of(room, b), *panels = unit + in.patches * in.shape.width;
-    int64_t *place = indices_of(room, b);
+INLINE image_t image_of(tome_t in, room_t room, int64_t w) {
+    float *unit = floats_of(room, w), *panels = unit + in.patches * in.shape.width;
+    int64_t *place = indices_of(room, w);
     return (image_t){unit, panels, panels + PADDED(in.size_b) * in.shape.width, place, place + in.size_a,
                      place + 2 * in.size_a};
 }
@@ -48,8 +48,7 @@ INLINE void choose(tome_t in, image_t at, int64_t *keep, int64_t *removed, int64
     for (int64_t t = 0; score && t < in.patches; t++) score[t] = t % 2 == in.first ? at.best[t / 2] : NAN;
 }
 
-HOT static void decide_image(heads_t key, tome_t in, room_t room, int64_t b, decided_t out, float *score) {
-    const image_t at = image_of(in, room, b);
+HOT static void decide_image(heads_t key, tome_t in, image_t at, int64_t b, decided_t out, float *score) {
     match(key, in, b, at);
     choose(in, at, out.keep + b * (in.patches - in.r), out.removed + b * in.r, out.target + b * in.r,
            score ? score + b * in.patches : 0);
@@ -58,11 +57,13 @@ HOT static void decide_image(heads_t key, tome_t in, room_t room, int64_t b, dec
 int decide_tome(heads_t key, shape_t shape, int64_t r, decided_t out, float *score, int threads) {
     const int64_t patches = shape.tokens - shape.prefix, first = shape.prefix % 2, size_b = (patches + first) / 2;
     const tome_t in = {shape, patches, first, patches - size_b, size_b, r};
-    const room_t room = new_room(shape.batch, (2 * patches + LANES) * (shape.width + 1), 3 * patches);
+    const int64_t workers = workers_for(shape.batch, threads);
+    const room_t room = new_room(workers, (2 * patches + LANES) * (shape.width + 1), 3 * patches);
     if (2 * r > patches) return free(room.data), TOO_MANY;
     if (!room.data) return NO_MEMORY;
-#pragma omp parallel for num_threads(threads) if (threads > 1 && shape.batch > 1)
-    for (int64_t b = 0; b < shape.batch; b++) decide_image(key, in, room, b, out, score);
+#pragma omp parallel for num_threads((int)workers) if (workers > 1)
+    for (int64_t w = 0; w < workers; w++)
+        for (int64_t b = w; b < shape.batch; b += workers) decide_image(key, in, image_of(in, room, w), b, out, score);
     free(room.data);
     return 0;
 }

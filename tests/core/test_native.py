@@ -1,0 +1,279 @@
+"""The compiled functions decide and merge as the array code does, and only on tensors that are theirs."""
+
+import importlib.util
+import os
+import shutil
+import subprocess
+import sys
+import sysconfig
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+import torch
+from hypothesis import given
+from hypothesis import strategies as st
+from torch.utils.flop_counter import FlopCounterMode
+
+import catis
+from catis.core.execute import execute
+from catis.core.plan import Plan
+from catis.core.state import TokenState
+from catis.core.view import BlockView
+from catis.native import library
+from catis.native.calls import BLENDS
+from catis.registry import create_method
+
+from .test_invariants import IDS, METHODS, make_view
+
+NATIVE = Path(library.__file__).parent
+CAN_BUILD = bool(shutil.which("cc")) and (Path(sysconfig.get_path("include")) / "Python.h").exists()
+needs_kernels = pytest.mark.skipif(library._load() is None, reason="catis was installed without a C compiler")
+
+shapes = st.fixed_dictionaries(
+    {
+        "batch": st.integers(1, 3),
+        "heads": st.integers(1, 4),
+        "width": st.sampled_from([3, 8, 16, 20, 64]),
+        "patches": st.integers(4, 120),  # of two tokens s_nf is the same, up to rounding
+        "prefix": st.sampled_from([0, 1, 2, 5]),
+        "share": st.floats(0.01, 0.5),
+        "layer": st.sampled_from([0, 1, 2, 7, 11]),
+        "sized": st.booleans(),
+        "seed": st.integers(0, 2**16),
+    }
+)
+
+
+def view_of(shape: dict) -> BlockView:
+    """A block as a timm model has it: queries, keys and values interleaved in one tensor."""
+    generator = torch.Generator().manual_seed(shape["seed"])
+    batch, heads, width, prefix = (shape[name] for name in ("batch", "heads", "width", "prefix"))
+    tokens, patches = prefix + shape["patches"], shape["patches"]
+    joint = torch.randn(batch, tokens, 3, heads, width, generator=generator)
+    query, key, _ = joint.permute(2, 0, 3, 1, 4).unbind(0)
+    size = torch.randint(1, 6, (batch, patches), generator=generator).float() if shape["sized"] else None
+    state = TokenState(prefix, size)
+    return BlockView(
+        layer=shape["layer"],
+        depth=12,
+        r=max(1, int(shape["share"] * patches)),
+        num_prefix=prefix,
+        has_cls=prefix > 0,
+        features=torch.randn(batch, tokens, heads * width, generator=generator),
+        residual=torch.randn(batch, tokens, heads * width, generator=generator),
+        query=query,
+        key=key,
+        content_key=key,
+        scale=width**-0.5,
+        bias=state.attention_bias(torch.float32),
+        size=size,
+        previous_cls=torch.rand(batch, patches, generator=generator) if shape["layer"] else None,
+        explain=True,
+    )
+
+
+def compiled(view: BlockView) -> BlockView:
+    return replace(view, kernels=library._load())
+
+
+def in_double(view: BlockView) -> BlockView:
+    names = ("features", "residual", "query", "key", "content_key", "bias", "previous_cls")
+    return replace(view, **{name: _double(getattr(view, name)) for name in names})
+
+
+def _double(tensor: torch.Tensor | None) -> torch.Tensor | None:
+    return None if tensor is None else tensor.double()
+
+
+@needs_kernels
+@pytest.mark.parametrize(("name", "options"), METHODS, ids=IDS)
+@given(shape=shapes)
+def test_decisions_are_those_of_the_array_code(name, options, shape):
+    """In double precision, so that only a tie within single precision could differ; then its scores must be close."""
+    method, view = create_method(name, **options), view_of(shape)
+    ours, theirs = method.plan(compiled(view)), method.plan(in_double(view))
+    for note, expected in theirs.notes.items():
+        torch.testing.assert_close(ours.notes[note].double(), expected.double(), rtol=1e-3, atol=2e-5, equal_nan=True)
+    if ours.cls_attention is not None:
+        torch.testing.assert_close(ours.cls_attention.double(), theirs.cls_attention, rtol=1e-4, atol=1e-6)
+    same = (ours.slots() == theirs.slots()).all(-1) & (ours.keep == theirs.keep).all(-1)
+    nearly_tied = _closest(theirs.notes["score"]) < 1e-5
+    if name == "catis":
+        nearly_tied |= (theirs.notes["score"].abs() - theirs.notes["threshold"][:, None]).abs().amin(-1) < 1e-5
+    assert bool((same | nearly_tied).all())
+    assert (ours.blend, ours.all_merge) == (theirs.blend, theirs.all_merge)
+
+
+def _closest(score: torch.Tensor) -> torch.Tensor:
+    """(B,) the smallest difference between two scores of an image."""
+    ordered = score.nan_to_num(float("inf")).sort(-1).values
+    return (ordered[:, 1:] - ordered[:, :-1]).nan_to_num(float("inf")).amin(-1)
+
+
+@needs_kernels
+@pytest.mark.parametrize("blend", BLENDS)
+@given(shape=shapes, evicted=st.sampled_from(["none", "some", "all"]))
+def test_merging_is_that_of_the_array_code(blend, shape, evicted):
+    view = view_of(shape)
+    generator = torch.Generator().manual_seed(shape["seed"])
+    order = torch.rand(view.features.shape[0], view.num_patches, generator=generator).argsort(-1)
+    removed, keep = order[:, : view.r], order[:, view.r :]
+    target = torch.randint(0 if evicted == "none" else -1, keep.shape[1], removed.shape, generator=generator)
+    plan = Plan(keep, removed, None if evicted == "all" else target, blend=blend, cls_attention=view.previous_cls)
+    plan = replace(plan, weight=torch.rand(order.shape, generator=generator) + 0.1)
+    state = TokenState(view.num_prefix, view.size)
+    ours, after = execute(plan, view.residual, replace(state, kernels=library._load()))
+    theirs, expected = execute(plan, view.residual, state)
+    torch.testing.assert_close(ours, theirs, rtol=1e-5, atol=2e-6)
+    for name in ("size", "cls_attention"):
+        torch.testing.assert_close(getattr(after, name), getattr(expected, name), rtol=1e-5, atol=1e-7)
+    assert (after.size is None) == (after.log_size is None)
+    if after.size is not None:
+        torch.testing.assert_close(after.attention_bias(torch.float32), expected.attention_bias(torch.float32))
+
+
+@needs_kernels
+@pytest.mark.parametrize("name", catis.list_methods())
+def test_threads_and_neighbours_change_nothing(name):
+    shape = {"batch": 5, "heads": 3, "width": 16, "patches": 61, "prefix": 1, "share": 0.3, "layer": 7, "sized": True}
+    view = compiled(view_of(shape | {"seed": 3}))
+    found = []
+    for threads in (1, 2, 4):
+        torch.set_num_threads(threads)
+        found.append(create_method(name).plan(view))
+    torch.set_num_threads(1)
+    assert all(torch.equal(one.slots(), found[0].slots()) for one in found)
+    assert all(torch.equal(one.notes["score"].nan_to_num(), found[0].notes["score"].nan_to_num()) for one in found)
+    names = ("features", "residual", "query", "key", "content_key", "bias", "size", "previous_cls")
+    last = create_method(name).plan(replace(view, **{name: getattr(view, name)[-1:] for name in names}))
+    assert torch.equal(last.slots(), found[0].slots()[-1:])
+
+
+@needs_kernels
+def test_tokens_that_do_not_lie_in_order_are_read_right():
+    """As after timm's patch embedding of a model without class token; the copy must live as long as the call."""
+    state = TokenState(0, kernels=library._load())
+    for tokens in range(10, 60):
+        x = torch.rand(2, 24, tokens).transpose(1, 2)
+        order = torch.rand(2, tokens).argsort(-1)
+        plan = Plan(order[:, 4:], order[:, :4], torch.randint(0, tokens - 4, (2, 4)))
+        assert torch.equal(execute(plan, x, state)[0], execute(plan, x.contiguous(), state)[0])
+        wide = make_view(x, 4, 0, 3, None, compiled=True)
+        for name in catis.list_methods():
+            plain = replace(wide, features=x.contiguous(), residual=x.contiguous())
+            assert torch.equal(create_method(name).plan(wide).slots(), create_method(name).plan(plain).slots())
+
+
+@needs_kernels
+def test_only_plain_single_precision_cpu_tensors():
+    x = torch.rand(2, 3)
+    assert library.kernels_for(x) is not None
+    assert library.kernels_for(x.double()) is None
+    assert library.kernels_for(x.bfloat16()) is None
+    assert library.kernels_for(x.to("meta")) is None
+    assert library.kernels_for(torch.nn.Parameter(x)) is None
+    with FlopCounterMode(display=False):
+        assert library.kernels_for(x) is None
+    seen = []
+    torch.func.vmap(lambda row: seen.append(library.kernels_for(row)) or row)(x)
+    torch.func.jvp(lambda row: seen.append(library.kernels_for(row)) or row, (x,), (x,))
+    with torch.autograd.forward_ad.dual_level():
+        seen.append(library.kernels_for(x))
+    assert seen == [None, None, None]
+
+
+@needs_kernels
+def test_a_merge_that_needs_gradients_is_left_to_pytorch():
+    x = torch.rand(1, 4, 3, requires_grad=True)
+    plan = Plan(torch.tensor([[0, 2]]), torch.tensor([[1]]), torch.tensor([[0]]))
+    state = TokenState(1, kernels=library._load())
+    merged, after = execute(plan, x, state)
+    assert merged.requires_grad
+    assert after.log_size is None
+    with torch.no_grad():
+        merged, after = execute(plan, x, state)
+    assert not merged.requires_grad
+    assert after.log_size is not None
+
+
+@needs_kernels
+@pytest.mark.parametrize(
+    ("keep", "removed", "target"), [([0, 3], [1], [0]), ([0, 2], [-1], [0]), ([0, 2], [1], [2]), ([0, 2], [1], [-2])]
+)
+def test_a_wrong_plan_is_an_error_and_not_a_crash(keep, removed, target):
+    plan = Plan(torch.tensor([keep]), torch.tensor([removed]), torch.tensor([target]))
+    with pytest.raises(IndexError, match="does not exist"):
+        execute(plan, torch.rand(1, 4, 3), TokenState(1, kernels=library._load()))
+
+
+@needs_kernels
+@pytest.mark.parametrize("name", catis.list_methods())
+def test_more_than_half_is_an_error_and_not_a_crash(name):
+    shape = {"batch": 1, "heads": 2, "width": 8, "patches": 9, "prefix": 1, "share": 0.3, "layer": 7, "sized": False}
+    view = replace(compiled(view_of(shape | {"seed": 0})), r=5)
+    with pytest.raises(ValueError, match="at most half"):
+        create_method(name).plan(view)
+
+
+@needs_kernels
+def test_wrong_arguments_are_errors():
+    module = library._load().module
+    for arguments in ((), (1,) * 60, ("key",) + (1,) * 15):
+        with pytest.raises(TypeError):
+            module.decide_tome(*arguments)
+
+
+@pytest.mark.skipif(not CAN_BUILD, reason="no C compiler or no Python.h")
+def test_where_there_is_a_compiler_the_functions_are_there():
+    assert library._load() is not None
+    assert library.describe().startswith("compiled")
+
+
+def test_they_can_be_switched_off():
+    code = "from catis.native.library import describe; print(describe())"
+    done = subprocess.run(
+        [sys.executable, "-c", code], env=os.environ | {library.SWITCH: "0"}, capture_output=True, text=True, check=True
+    )
+    assert done.stdout.strip() == "NumPy"
+
+
+def test_a_broken_file_is_an_error_that_helps(monkeypatch):
+    def refuse(name: str) -> None:
+        raise ImportError("wrong ELF class")
+
+    library._load.cache_clear()
+    monkeypatch.setattr(library, "find_spec", lambda name: object())
+    monkeypatch.setattr(library.importlib, "import_module", refuse)
+    try:
+        with pytest.raises(RuntimeError, match=r"wrong ELF class.*install catis again.*CATIS_NATIVE=0"):
+            library.kernels_for(torch.rand(1))
+    finally:
+        library._load.cache_clear()
+
+
+def _build_script():
+    path = Path(__file__).parents[2] / "hatch_build.py"
+    spec = importlib.util.spec_from_file_location("hatch_build", path)
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
+
+
+@pytest.mark.skipif(not CAN_BUILD, reason="no C compiler or no Python.h")
+def test_the_sources_build_without_a_warning(tmp_path, monkeypatch):
+    script = _build_script()
+    monkeypatch.setattr(script, "FLAGS", [*script.FLAGS, "-Wall", "-Wextra", "-Werror"])
+    assert script.build(NATIVE, tmp_path / script.PRODUCT) == ""
+    assert (tmp_path / script.PRODUCT).stat().st_size > 10_000
+
+
+def test_a_build_that_cannot_be_done_says_why(tmp_path, monkeypatch):
+    script = _build_script()
+    monkeypatch.setenv("CC", "no-such-compiler")
+    assert "no C compiler" in script.build(NATIVE, tmp_path / script.PRODUCT)
+    if not CAN_BUILD:
+        return
+    monkeypatch.delenv("CC")
+    (tmp_path / "bad.c").write_text("int x = ;")
+    assert "bad.c" in script.build(tmp_path, tmp_path / script.PRODUCT)
