@@ -15,8 +15,9 @@ __all__ = ["is_out_of_memory", "peak_bytes"]
 def peak_bytes(step: Callable[[], object], device: torch.device) -> int:
     """Most that PyTorch's allocator held at once during a pass, above what was there before it (weights, input).
 
-    On CPU every allocation and release is read from the profiler. NumPy's own arrays, on which catis decides on CPU,
-    are not in it: they are (B, N) numbers and small beside the tokens. On CUDA it is `torch.cuda.max_memory_allocated`.
+    On CPU every allocation and release is read from the profiler. What catis decides with on CPU, NumPy's arrays
+    or the working memory of its compiled functions (one image per thread), is not in it: small beside the tokens.
+    On CUDA it is `torch.cuda.max_memory_allocated`.
 
     Example:
         >>> peak_bytes(lambda: torch.ones(1000), torch.device("cpu"))

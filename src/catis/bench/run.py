@@ -17,6 +17,7 @@ from catis.bench.reading import seconds_per_image
 from catis.bench.report import Report
 from catis.bench.rows import Facts, Measured, rows_of
 from catis.bench.settings import Settings
+from catis.native.library import describe
 
 __all__ = ["bench_model"]
 
@@ -80,9 +81,17 @@ def _rig(settings: Settings) -> dict[str, Any]:
         "device": f"{device} ({name})",
         "threads": settings.threads or torch.get_num_threads(),
         "precision": settings.precision.name,
+        "chosen_by": _chosen_by(settings),
         "warmup": settings.protocol.warmup,
         "seed": settings.seed,
         "torch": torch.__version__,
         "timm": timm.__version__,
         "catis": __version__,
     }
+
+
+def _chosen_by(settings: Settings) -> str:
+    """What decides which tokens go, in eager rows."""
+    if settings.place.type != "cpu":
+        return "PyTorch"
+    return describe() if settings.precision.name == "float32" else "NumPy"

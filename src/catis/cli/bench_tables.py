@@ -24,7 +24,8 @@ def show(report: Report, console: Console) -> None:
     """Print the rows, where their time went, what the columns mean, and the reasons."""
     rig, first = report.rig, report.rows[0]
     start = f"{first.model}, {first.infer_img_size} px, {rig['device']}, {rig['threads']} threads"
-    console.print(f"{start}, {rig['precision']}, torch {rig['torch']}", markup=False)
+    chosen = f"tokens chosen by {rig['chosen_by']}"
+    console.print(f"{start}, {rig['precision']}, torch {rig['torch']}, {chosen}", markup=False)
     print_table(console, _table(TIMES, report.rows, _times))
     console.print("speed-up: median over rounds of vanilla's time over the row's; efficiency: speed-up / MAC ratio")
     fewest = min((row.rounds for row in report.rows if row.rounds), default=0)

@@ -98,8 +98,7 @@ def decide_catis(
     """
     batch, tokens, channels = features.shape
     query, key, content_key = _in_rows(projected[0]), _in_rows(projected[1]), _in_rows(projected[2])
-    features = features.contiguous()
-    bias, previous = _contiguous(biases[0]), _contiguous(biases[1])
+    features, bias, previous = features.contiguous(), _floats(biases[0]), _floats(biases[1])
     keep, removed, target = _indices(batch, tokens - num_prefix, amounts[0])
     attention = _numbers(batch, tokens - num_prefix) if uses[0] else None
     norm = context = score = None
@@ -139,7 +138,7 @@ def attention_received(
     kernels: Kernels, query: Tensor, key: Tensor, bias: Tensor | None, scale: float, num_prefix: int
 ) -> Tensor:
     """(B, N_p) what each patch token gets of the attention of (B, H, N, d) queries, mean over heads and queries."""
-    query, key, bias = _in_rows(query), _in_rows(key), _contiguous(bias)
+    query, key, bias = _in_rows(query), _in_rows(key), _floats(bias)
     received = _numbers(key.shape[0], key.shape[2] - num_prefix)
     kernels.module.attention_received(
         query.data_ptr(),
@@ -181,7 +180,7 @@ def decide_mctf(
     Returns:
         The decision, with score (B, N_p) attention received times size, the weights of the pooling.
     """
-    residual, received, size = residual.contiguous(), received.contiguous(), _contiguous(size)
+    residual, received, size = residual.contiguous(), received.contiguous(), _floats(size)
     batch, tokens, channels = residual.shape
     keep, removed, target = _indices(batch, tokens - num_prefix, sum(amounts))
     weight = _numbers(batch, tokens - num_prefix)
@@ -221,8 +220,9 @@ def merge(
         (B, P + K, C) tokens, (B, K) sizes and (B, 1, 1, P + K) their logarithms (None while all are 1), (B, K) A_cls.
     """
     # kept in variables: memory whose address was taken must not be let go before the call
-    keep, removed, target = indices[0].contiguous(), indices[1].contiguous(), _contiguous(indices[2])
-    x, size, weight, attention = x.contiguous(), _contiguous(size), _contiguous(weight), _contiguous(attention)
+    keep, removed, target = indices[0].contiguous(), indices[1].contiguous(), indices[2]
+    target = None if target is None else target.contiguous()
+    x, size, weight, attention = x.contiguous(), _floats(size), _floats(weight), _floats(attention)
     (batch, kept), channels = keep.shape, x.shape[2]
     merged = torch.empty((batch, num_prefix + kept, channels), dtype=torch.float32)
     next_size = log_size = None
@@ -275,5 +275,8 @@ def _in_rows(heads: Tensor) -> Tensor:
     return heads if heads.stride()[3] == 1 else heads.contiguous()
 
 
-def _contiguous(tensor: Tensor | None) -> Tensor | None:
-    return None if tensor is None else tensor.contiguous()
+def _floats(tensor: Tensor | None) -> Tensor | None:
+    """Contiguous float32, whatever a method may have put there."""
+    if tensor is None:
+        return None
+    return (tensor if tensor.dtype == torch.float32 else tensor.float()).contiguous()

@@ -73,9 +73,11 @@ def records_no_gradient(x: Tensor) -> bool:
 
 
 def describe() -> str:
-    """How tokens are chosen on float32 CPU tensors here, for reports."""
+    """What chooses tokens on float32 CPU tensors here, for reports."""
     kernels = _load()
-    return "NumPy" if kernels is None else f"compiled, threads: {kernels.threads()}"
+    if kernels is None:
+        return "NumPy"
+    return "compiled code" if kernels.threads() == torch.get_num_threads() else "compiled code on one thread"
 
 
 def _openmp_of_torch() -> int | None:
