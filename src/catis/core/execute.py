@@ -14,7 +14,7 @@ from catis.core.rows import take_rows
 from catis.core.state import TokenState
 from catis.core.static_moves import StaticMoves
 from catis.native.calls import BLENDS, merge
-from catis.native.library import records_no_gradient
+from catis.native.library import is_plain
 
 __all__ = ["execute", "follow", "group_sum", "unmerge", "weighted_mean"]
 
@@ -36,7 +36,7 @@ def execute(plan: Plan, x: Tensor, state: TokenState) -> tuple[Tensor, TokenStat
         >>> x.flatten().tolist(), state.size.tolist()
         ([2.0, 9.0], [[2.0, 1.0]])
     """
-    if state.kernels is not None and plan.blend in BLENDS and records_no_gradient(x):
+    if state.kernels is not None and plan.blend in BLENDS and is_plain(x):
         indices = (plan.keep, plan.removed, plan.target)
         values = (state.size, plan.weight, plan.cls_attention)
         x, size, log_size, attention = merge(state.kernels, indices, plan.blend, x, state.num_prefix, *values)

@@ -14,7 +14,7 @@ import torch
 from torch import Tensor
 from torch.autograd import forward_ad
 
-__all__ = ["SWITCH", "Kernels", "describe", "kernels_for", "records_no_gradient"]
+__all__ = ["SWITCH", "Kernels", "describe", "is_plain", "kernels_for"]
 
 SWITCH = "CATIS_NATIVE"
 """Environment variable; "0" makes the array code run instead."""
@@ -67,9 +67,9 @@ def kernels_for(x: Tensor) -> Kernels | None:
     return None if forward_ad._current_level >= 0 else _load()
 
 
-def records_no_gradient(x: Tensor) -> bool:
-    """Whether nobody will ask for a gradient through what is done to this tensor."""
-    return not (x.requires_grad and torch.is_grad_enabled())
+def is_plain(x: Tensor) -> bool:
+    """Whether a tensor of such a call is still float32, and nobody will ask for a gradient through it."""
+    return x.dtype == torch.float32 and not (x.requires_grad and torch.is_grad_enabled())
 
 
 def describe() -> str:
