@@ -3,6 +3,9 @@
     python benchmarks/efficiency.py                       # the table of docs/performance.md
     python benchmarks/efficiency.py --models vit_tiny_patch16_224 --repeats 40
 
+A second table has the two comparisons that need a finer look, in rounds of their own: CATIS beside ToMe, and r=0 beside
+the model that catis was never put on.
+
 The measuring is `catis.bench`'s: in each round every variant runs once, in random order, and a speed-up is the median
 over rounds of vanilla's time over the variant's in the same round. `catis bench` also says why a row is slow.
 """
@@ -14,7 +17,11 @@ import argparse
 import timm
 import torch
 
+import catis
 from catis.bench import Protocol, Report, Settings, bench_model
+from catis.bench.settings import Precision
+from catis.bench.timing import paired_ratio, time_rounds
+from catis.bench.variants import forward_step, shared_copy
 
 METHODS = ("tome", "tofu", "pitome", "mctf", "catis")
 MODELS = ("vit_base_patch16_224", "vit_small_patch16_224", "vit_tiny_patch16_224")
@@ -44,6 +51,29 @@ def line(row) -> str:
     )
 
 
+def side_by_side(name: str, batch: int, r: int, repeats: int) -> list[str]:
+    """Time of CATIS over ToMe's, and of a model with r=0 over that of the plain one, round by round."""
+    model = timm.create_model(name).eval()
+    size = model.pretrained_cfg["input_size"]
+    images = torch.randn(batch, *size)
+    models = {
+        "vanilla": model,
+        "r=0": catis.apply(shared_copy(model), "catis", r=0),
+        "tome": catis.apply(shared_copy(model), "tome", r=r),
+        "catis": catis.apply(shared_copy(model), "catis", r=r),
+    }
+    steps = {key: forward_step(one, images, Precision()) for key, one in models.items()}
+    seconds = time_rounds(steps, repeats).seconds
+    rows = []
+    for one, other in (("catis", "tome"), ("r=0", "vanilla")):
+        found = paired_ratio(seconds[one], seconds[other])
+        amount = r if one == "catis" else 0
+        rows.append(
+            f"| {name} | {batch} | {amount} | {one} / {other} | {found.median:.3f} ({found.low:.2f}-{found.high:.2f}) |"
+        )
+    return rows
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--models", nargs="*", help="timm names; all of the table by default")
@@ -59,6 +89,11 @@ def main() -> None:
         for name in arguments.models or MODELS:
             rs = arguments.r or ([13] if batch > 1 else [8, 13])
             print("\n".join(report(name, batch, rs, arguments.methods, arguments.repeats)), flush=True)
+    print("\n| model | batch | r | times | median (quartiles) |\n|---|---|---|---|---|")
+    for batch in arguments.batch:
+        for name in arguments.models or MODELS:
+            r = (arguments.r or [13 if batch > 1 else 8])[0]
+            print("\n".join(side_by_side(name, batch, r, 3 * arguments.repeats)), flush=True)
 
 
 if __name__ == "__main__":
