@@ -267,3 +267,29 @@ def test_prop_attn_is_a_switch():
     with torch.no_grad():
         with_size, without = (catis.apply(model, "tome", r=5, prop_attn=flag)(x) for flag in (True, False))
     assert not torch.equal(with_size, without)
+
+
+@pytest.mark.parametrize("name", ["norm1", "attn.q_norm", "attn.proj_drop", "ls1", "drop_path2", "mlp"])
+def test_hooks_on_the_modules_inside_a_block_fire(name):
+    """Modules that do nothing are skipped, but not once somebody listens to them."""
+    model = reduced("tome")
+    seen = []
+    handle = model.blocks[1].get_submodule(name).register_forward_hook(lambda *called: seen.append(name))
+    with torch.no_grad():
+        expected = model(images(model))
+        assert seen == [name]
+        handle.remove()
+        assert torch.equal(model(images(model)), expected)
+    assert seen == [name]
+
+
+def test_global_hooks_see_idle_modules_too():
+    model = reduced("tome")
+    seen = set()
+    handle = torch.nn.modules.module.register_module_forward_hook(lambda module, *_: seen.add(module))
+    try:
+        with torch.no_grad():
+            model(images(model))
+    finally:
+        handle.remove()
+    assert model.blocks[0].ls1 in seen

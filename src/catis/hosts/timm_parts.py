@@ -9,6 +9,7 @@ import torch
 import torch.nn.functional as F
 from timm.layers.pos_embed_sincos import apply_rot_embed_cat
 from torch import Tensor, nn
+from torch.nn.modules.module import _has_any_global_hook
 
 from catis.core.parts import Projection
 
@@ -148,7 +149,7 @@ def _acting(*modules: nn.Module) -> tuple[nn.Module, ...]:
 
 
 def _is_idle(module: nn.Module) -> bool:
-    if module._forward_hooks or module._forward_pre_hooks:
+    if module._forward_hooks or module._forward_pre_hooks or _has_any_global_hook():
         return False
     return type(module) is nn.Identity or (type(module) is nn.Dropout and not module.training)
 
