@@ -149,7 +149,8 @@ def _acting(*modules: nn.Module) -> tuple[nn.Module, ...]:
 
 
 def _is_idle(module: nn.Module) -> bool:
-    if module._forward_hooks or module._forward_pre_hooks or _has_any_global_hook():
+    hooked = module._forward_hooks or module._forward_pre_hooks
+    if hooked or _has_any_global_hook():  # type: ignore[no-untyped-call]
         return False
     return type(module) is nn.Identity or (type(module) is nn.Dropout and not module.training)
 
