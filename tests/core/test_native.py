@@ -21,7 +21,7 @@ from catis.core.plan import Plan
 from catis.core.state import TokenState
 from catis.core.view import BlockView
 from catis.native import library
-from catis.native.calls import BLENDS
+from catis.native.merge import BLENDS
 from catis.registry import create_method
 
 from .test_invariants import IDS, METHODS, make_view

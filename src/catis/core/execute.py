@@ -13,8 +13,8 @@ from catis.core.plan import EVICTED, Plan
 from catis.core.rows import take_rows
 from catis.core.state import TokenState
 from catis.core.static_moves import StaticMoves
-from catis.native.calls import BLENDS, merge
 from catis.native.library import is_plain
+from catis.native.merge import BLENDS, merge
 
 __all__ = ["execute", "follow", "group_sum", "unmerge", "weighted_mean"]
 

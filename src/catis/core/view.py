@@ -10,7 +10,7 @@ from torch import Tensor
 
 from catis.core.arrays import arrays_for
 from catis.core.record import record
-from catis.native.calls import attention_received
+from catis.native.decide import attention_received
 from catis.native.library import Kernels
 
 __all__ = ["BlockView", "unit_length"]

@@ -14,7 +14,7 @@ from catis.core.plan import Plan
 from catis.core.signals import activation, euclidean, fuse, l2, momentum
 from catis.core.view import BlockView
 from catis.methods import triage
-from catis.native.calls import decide_catis
+from catis.native.decide import decide_catis
 from catis.native.library import Kernels
 
 __all__ = ["Catis"]

@@ -18,7 +18,7 @@ from catis.core.schedule import Schedule
 from catis.core.state import TokenState
 from catis.core.view import BlockView, unit_length
 from catis.methods import mctf_reference
-from catis.native.calls import decide_mctf
+from catis.native.decide import decide_mctf
 from catis.native.library import Kernels
 
 __all__ = ["MCTF", "bidirectional_plan", "multi_criteria"]

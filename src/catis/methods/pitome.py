@@ -17,7 +17,7 @@ from catis.core.plan import Plan
 from catis.core.rows import take_rows
 from catis.core.view import BlockView
 from catis.methods.ratio import RatioMethod
-from catis.native.calls import decide_pitome
+from catis.native.decide import decide_pitome
 
 __all__ = ["PiToMe", "energy"]
 

@@ -13,7 +13,7 @@ from catis.core.method import BlockShape
 from catis.core.plan import Blend, Plan
 from catis.core.view import BlockView
 from catis.methods.ratio import RatioMethod
-from catis.native.calls import decide_tome
+from catis.native.decide import decide_tome
 
 __all__ = ["ToMe", "plan_bipartite"]
 

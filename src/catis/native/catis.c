@@ -54,7 +54,7 @@ INLINE void match(catis_t in, int64_t width, image_t *at) {
     for (int64_t i = 0; i < at->size_b; i++) at->side_b[i] = at->pool[2 * i + 1];
     if (!at->size_a) return;
     pack(at->unit, width, at->side_b, at->size_b, width, at->panels);
-    best_columns(at->unit, width, at->side_a, at->size_a, at->panels, at->size_b, width, 0, at->best, at->place);
+    best_columns(at->unit, width, at->side_a, at->size_a, at->panels, at->size_b, width, at->best, at->place);
 }
 
 /* Removes the lowest until r are gone. They are all in E = {s < -tau}, unless too few of E are left. */

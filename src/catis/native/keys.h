@@ -16,7 +16,7 @@ INLINE void unit_keys(heads_t key, shape_t shape, int64_t image, float *unit) {
         for (int64_t head = 1; head < shape.heads; head++)
             for (int64_t k = 0; k < width; k++) unit[k] += from[head * key.head + k];
         float length = sqrtf(dot(unit, unit, width));
-        float inverse = 1.0f / (length < 1.17549435e-38f ? 1.17549435e-38f : length);
+        float inverse = 1.0f / (length < TINY ? TINY : length);
         for (int64_t k = 0; k < width; k++) unit[k] *= inverse;
     }
 }
@@ -80,9 +80,9 @@ INLINE void highest(const best_t *best, float *score, int64_t *place) {
     *score = top, *place = at;
 }
 
-/* Each row's best column: its similarity and its number. With `factor`, similarity is (cosine + 1) / 2 * factor. */
+/* Each row's best column: its similarity and its number. */
 INLINE void best_columns(const float *rows, int64_t stride, const int64_t *index, int64_t count, const float *panels,
-                         int64_t columns, int64_t width, const float *factor, float *score, int64_t *place) {
+                         int64_t columns, int64_t width, float *score, int64_t *place) {
     for (int64_t first = 0; first < count; first += ROWS) {
         const float *row[ROWS];
         best_t best[ROWS];
@@ -92,11 +92,7 @@ INLINE void best_columns(const float *rows, int64_t stride, const int64_t *index
             for (int lane = 0; lane < LANES; lane++) best[i].score[lane] = -INFINITY, best[i].place[lane] = 0;
         for (int64_t column = 0; column < columns; column += LANES) {
             products(row, panels + column * width, width, found);
-            for (int i = 0; i < ROWS; i++) {
-                if (factor)
-                    for (int lane = 0; lane < LANES; lane++) found[i][lane] = (found[i][lane] * 0.5f + 0.5f) * factor[column + lane];
-                keep_better(best + i, found[i], column, columns);
-            }
+            for (int i = 0; i < ROWS; i++) keep_better(best + i, found[i], column, columns);
         }
         for (int64_t i = 0; i < ROWS && first + i < count; i++) highest(best + i, score + first + i, place + first + i);
     }

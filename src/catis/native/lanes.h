@@ -7,6 +7,7 @@
 #include <string.h>
 
 #define LANES 16
+#define TINY 1.17549435e-38f /* smallest normal float: what stands in for zero under a division */
 #define INLINE static inline __attribute__((always_inline))
 #define PADDED(n) (((n) + LANES - 1) / LANES * LANES)
 

@@ -4,8 +4,6 @@
 #include "order.h"
 #include "room.h"
 
-#define TINY 1.17549435e-38f
-
 typedef struct {
     int64_t patches, first, size_a, size_b;
     float *unit, *panels, *scores, *factor, *best; /* scores (A, B), padded rows */

@@ -72,7 +72,7 @@ HOT static int merge_image(merge_t in, float *room) {
         group_sum(in, in.attention, in.next_attention);
         float total = 0;
         for (int64_t k = 0; k < in.kept; k++) total += in.next_attention[k];
-        total = total < 1.17549435e-38f ? 1.17549435e-38f : total;
+        total = total < TINY ? TINY : total;
         for (int64_t k = 0; k < in.kept; k++) in.next_attention[k] /= total;
     }
     return 1;

@@ -1,5 +1,5 @@
 /* The kernels for Python. Arguments are numbers in the order of the structs of kernels.h: memory as its address (None:
-   NULL), a (B, H, N, d) tensor as its address and four strides. calls.py knows what a tensor must be like. */
+   NULL), a (B, H, N, d) tensor as its address and four strides. decide.py and merge.py know what a tensor must be like. */
 #define PY_SSIZE_T_CLEAN
 #define Py_LIMITED_API 0x030B0000
 #include <Python.h>

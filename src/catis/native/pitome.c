@@ -67,7 +67,7 @@ INLINE void split(pitome_t in, const float *score, const float *unit, float *pan
     order(score, in.patches, 1, keys, ranked);
     for (int64_t i = 0; i < used; i++) *(i % 2 ? side_b + i / 2 : side_a + i / 2) = ranked[i];
     pack(unit, width, side_b, size_b, width, panels);
-    best_columns(unit, width, side_a, size_a, panels, size_b, width, 0, best, place);
+    best_columns(unit, width, side_a, size_a, panels, size_b, width, best, place);
     if (in.pure)
         for (int64_t t = 0; t < size_a; t++) edges[t] = t;
     else

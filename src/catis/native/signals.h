@@ -61,7 +61,7 @@ INLINE void cls_attention(heads_t query, heads_t key, const float *bias, float s
     }
     float total = 0;
     for (int64_t t = 0; t < tokens - prefix; t++) total += attention[t];
-    total = total < 1.17549435e-38f ? 1.17549435e-38f : total;
+    total = total < TINY ? TINY : total;
     for (int64_t t = 0; t < tokens - prefix; t++) attention[t] /= total;
 }
 

@@ -26,7 +26,7 @@ INLINE void match(heads_t key, tome_t in, int64_t b, image_t at) {
     const int64_t width = in.shape.width;
     unit_keys(key, in.shape, b, at.unit);
     pack(at.unit + (1 - in.first) * width, 2 * width, 0, in.size_b, width, at.panels);
-    best_columns(at.unit + in.first * width, 2 * width, 0, in.size_a, at.panels, in.size_b, width, 0, at.best, at.place);
+    best_columns(at.unit + in.first * width, 2 * width, 0, in.size_a, at.panels, in.size_b, width, at.best, at.place);
 }
 
 /* The r best edges; output order is [surviving A, B]. */

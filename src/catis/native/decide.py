@@ -1,18 +1,15 @@
-"""The compiled functions on tensors: what C needs to know of them, and room for what it gives back."""
+"""Deciding as one compiled call per block: what C needs to know of the tensors, and room for what it gives back."""
 
 from __future__ import annotations
 
 from typing import Any, NamedTuple
 
-import torch
 from torch import Tensor
 
 from catis.native.library import Kernels
+from catis.native.memory import floats, in_rows, new_floats, new_indices, pointer
 
-__all__ = ["BLENDS", "Decided", "decide_catis", "decide_mctf", "decide_pitome", "decide_tome", "merge"]
-
-BLENDS = {"size": 0, "mean": 1, "weight": 2, "mlerp": 3}
-"""Blends that the compiled `merge` knows; the numbers are those of merge.c."""
+__all__ = ["Decided", "attention_received", "decide_catis", "decide_mctf", "decide_pitome", "decide_tome"]
 
 
 class Decided(NamedTuple):
@@ -26,10 +23,10 @@ class Decided(NamedTuple):
 
 def decide_tome(kernels: Kernels, key: Tensor, num_prefix: int, r: int, explain: bool) -> Decided:
     """ToMe's matching on (B, H, N, d) keys; the score of an A token is its best similarity, NaN for B."""
-    key = _in_rows(key)
+    key = in_rows(key)
     batch, _, tokens, _ = key.shape
-    keep, removed, target = _indices(batch, tokens - num_prefix, r)
-    score = _numbers(batch, tokens - num_prefix) if explain else None
+    keep, removed, target = new_indices(batch, tokens - num_prefix, r)
+    score = new_floats(batch, tokens - num_prefix) if explain else None
     kernels.module.decide_tome(
         key.data_ptr(),
         *key.stride(),
@@ -39,7 +36,7 @@ def decide_tome(kernels: Kernels, key: Tensor, num_prefix: int, r: int, explain:
         keep.data_ptr(),
         removed.data_ptr(),
         target.data_ptr(),
-        _pointer(score),
+        pointer(score),
         kernels.threads(),
     )
     return Decided(keep, removed, target, (score,))
@@ -47,10 +44,10 @@ def decide_tome(kernels: Kernels, key: Tensor, num_prefix: int, r: int, explain:
 
 def decide_pitome(kernels: Kernels, key: Tensor, num_prefix: int, r: int, margin: float, pure: bool) -> Decided:
     """PiToMe's order and matching on (B, H, N, d) keys; the score is the energy."""
-    key = _in_rows(key)
+    key = in_rows(key)
     batch, _, tokens, _ = key.shape
-    keep, removed, target = _indices(batch, tokens - num_prefix, r)
-    score = _numbers(batch, tokens - num_prefix)
+    keep, removed, target = new_indices(batch, tokens - num_prefix, r)
+    score = new_floats(batch, tokens - num_prefix)
     kernels.module.decide_pitome(
         key.data_ptr(),
         *key.stride(),
@@ -97,13 +94,13 @@ def decide_catis(
         enter is garbage.
     """
     batch, tokens, channels = features.shape
-    query, key, content_key = _in_rows(projected[0]), _in_rows(projected[1]), _in_rows(projected[2])
-    features, bias, previous = features.contiguous(), _floats(biases[0]), _floats(biases[1])
-    keep, removed, target = _indices(batch, tokens - num_prefix, amounts[0])
-    attention = _numbers(batch, tokens - num_prefix) if uses[0] else None
+    query, key, content_key = in_rows(projected[0]), in_rows(projected[1]), in_rows(projected[2])
+    features, bias, previous = features.contiguous(), floats(biases[0]), floats(biases[1])
+    keep, removed, target = new_indices(batch, tokens - num_prefix, amounts[0])
+    attention = new_floats(batch, tokens - num_prefix) if uses[0] else None
     norm = context = score = None
     if explain:
-        norm, context, score = (_numbers(batch, tokens - num_prefix) for _ in range(3))
+        norm, context, score = (new_floats(batch, tokens - num_prefix) for _ in range(3))
     kernels.module.decide_catis(
         features.data_ptr(),
         channels,
@@ -114,8 +111,8 @@ def decide_catis(
         *key.stride(),
         content_key.data_ptr(),
         *content_key.stride(),
-        _pointer(bias),
-        _pointer(previous),
+        pointer(bias),
+        pointer(previous),
         *amounts,
         uses[1],
         uses[2],
@@ -125,10 +122,10 @@ def decide_catis(
         keep.data_ptr(),
         removed.data_ptr(),
         target.data_ptr(),
-        _pointer(attention),
-        _pointer(norm),
-        _pointer(context),
-        _pointer(score),
+        pointer(attention),
+        pointer(norm),
+        pointer(context),
+        pointer(score),
         kernels.threads(),
     )
     return Decided(keep, removed, target, (attention, norm, context, score))
@@ -138,14 +135,14 @@ def attention_received(
     kernels: Kernels, query: Tensor, key: Tensor, bias: Tensor | None, scale: float, num_prefix: int
 ) -> Tensor:
     """(B, N_p) what each patch token gets of the attention of (B, H, N, d) queries, mean over heads and queries."""
-    query, key, bias = _in_rows(query), _in_rows(key), _floats(bias)
-    received = _numbers(key.shape[0], key.shape[2] - num_prefix)
+    query, key, bias = in_rows(query), in_rows(key), floats(bias)
+    received = new_floats(key.shape[0], key.shape[2] - num_prefix)
     kernels.module.attention_received(
         query.data_ptr(),
         *query.stride(),
         key.data_ptr(),
         *key.stride(),
-        _pointer(bias),
+        pointer(bias),
         scale,
         *key.shape,
         num_prefix,
@@ -180,10 +177,10 @@ def decide_mctf(
     Returns:
         The decision, with score (B, N_p) attention received times size, the weights of the pooling.
     """
-    residual, received, size = residual.contiguous(), received.contiguous(), _floats(size)
+    residual, received, size = residual.contiguous(), received.contiguous(), floats(size)
     batch, tokens, channels = residual.shape
-    keep, removed, target = _indices(batch, tokens - num_prefix, sum(amounts))
-    weight = _numbers(batch, tokens - num_prefix)
+    keep, removed, target = new_indices(batch, tokens - num_prefix, sum(amounts))
+    weight = new_floats(batch, tokens - num_prefix)
     kernels.module.decide_mctf(
         batch,
         tokens,
@@ -191,7 +188,7 @@ def decide_mctf(
         num_prefix,
         residual.data_ptr(),
         received.data_ptr(),
-        _pointer(size),
+        pointer(size),
         *amounts,
         similar,
         *powers,
@@ -202,81 +199,3 @@ def decide_mctf(
         kernels.threads(),
     )
     return Decided(keep, removed, target, (weight,))
-
-
-def merge(
-    kernels: Kernels,
-    indices: tuple[Tensor, Tensor, Tensor | None],
-    blend: str,
-    x: Tensor,
-    num_prefix: int,
-    size: Tensor | None,
-    weight: Tensor | None,
-    attention: Tensor | None,
-) -> tuple[Tensor, Tensor | None, Tensor | None, Tensor | None]:
-    """Apply `keep`, `removed`, `target` to (B, N, C) tokens; their sizes and A_cls are (B, N_p) or None.
-
-    Returns:
-        (B, P + K, C) tokens, (B, K) sizes and (B, 1, 1, P + K) their logarithms (None while all are 1), (B, K) A_cls.
-    """
-    # kept in variables: memory whose address was taken must not be let go before the call
-    keep, removed, target = indices[0].contiguous(), indices[1].contiguous(), indices[2]
-    target = None if target is None else target.contiguous()
-    x, size, weight, attention = x.contiguous(), _floats(size), _floats(weight), _floats(attention)
-    (batch, kept), channels = keep.shape, x.shape[2]
-    merged = torch.empty((batch, num_prefix + kept, channels), dtype=torch.float32)
-    next_size = log_size = None
-    if size is not None or target is not None:
-        next_size = _numbers(batch, kept)
-        log_size = torch.empty((batch, 1, 1, num_prefix + kept), dtype=torch.float32)
-    next_attention = None if attention is None else _numbers(batch, kept)
-    kernels.module.merge(
-        batch,
-        num_prefix,
-        kept,
-        removed.shape[1],
-        channels,
-        BLENDS[blend],
-        keep.data_ptr(),
-        removed.data_ptr(),
-        _pointer(target),
-        x.data_ptr(),
-        _pointer(size),
-        _pointer(weight),
-        _pointer(attention),
-        merged.data_ptr(),
-        _pointer(next_size),
-        _pointer(log_size),
-        _pointer(next_attention),
-        kernels.threads(),
-    )
-    return merged, next_size, log_size, next_attention
-
-
-def _indices(batch: int, patches: int, r: int) -> tuple[Tensor, Tensor, Tensor]:
-    """Room for keep (B, N_p - r), removed (B, r) and target (B, r)."""
-    return (
-        torch.empty((batch, patches - r), dtype=torch.int64),
-        torch.empty((batch, r), dtype=torch.int64),
-        torch.empty((batch, r), dtype=torch.int64),
-    )
-
-
-def _numbers(batch: int, count: int) -> Tensor:
-    return torch.empty((batch, count), dtype=torch.float32)
-
-
-def _pointer(tensor: Tensor | None) -> int | None:
-    return None if tensor is None else tensor.data_ptr()
-
-
-def _in_rows(heads: Tensor) -> Tensor:
-    """(B, H, N, d) with each token's numbers one after the other, as every model that we know has them."""
-    return heads if heads.stride()[3] == 1 else heads.contiguous()
-
-
-def _floats(tensor: Tensor | None) -> Tensor | None:
-    """Contiguous float32, whatever a method may have put there."""
-    if tensor is None:
-        return None
-    return (tensor if tensor.dtype == torch.float32 else tensor.float()).contiguous()
