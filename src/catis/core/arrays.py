@@ -10,9 +10,9 @@ from __future__ import annotations
 
 from typing import Any
 
-import torch
 from torch import Tensor
 
+from catis.core.eager import is_eager
 from catis.core.numpy_arrays import NumpyArrays
 from catis.core.torch_arrays import TorchArrays
 
@@ -21,6 +21,5 @@ __all__ = ["NumpyArrays", "TorchArrays", "arrays_for"]
 
 def arrays_for(tensor: Tensor) -> Any:
     """The library that handles this tensor's small arithmetic fastest here: NumpyArrays or TorchArrays."""
-    if torch.compiler.is_compiling() or torch.compiler.is_exporting() or torch._C._get_tracing_state() is not None:
-        return TorchArrays
-    return NumpyArrays if type(tensor) is Tensor and tensor.device.type == "cpu" else TorchArrays
+    plain = is_eager() and type(tensor) is Tensor and tensor.device.type == "cpu"
+    return NumpyArrays if plain else TorchArrays

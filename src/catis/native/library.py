@@ -14,6 +14,8 @@ import torch
 from torch import Tensor
 from torch.autograd import forward_ad
 
+from catis.core.eager import is_eager
+
 __all__ = ["SWITCH", "Kernels", "describe", "is_plain", "kernels_for"]
 
 SWITCH = "CATIS_NATIVE"
@@ -58,9 +60,7 @@ def kernels_for(x: Tensor) -> Kernels | None:
     operations, and so do transforms, and dispatch modes that count or fake them. One answer serves a forward call,
     since asking takes longer than a small operation.
     """
-    if torch.compiler.is_compiling() or torch.compiler.is_exporting() or torch._C._get_tracing_state() is not None:
-        return None
-    if type(x) is not Tensor or x.dtype != torch.float32 or not x.is_cpu:
+    if not is_eager() or type(x) is not Tensor or x.dtype != torch.float32 or not x.is_cpu:
         return None
     if torch._C._len_torch_dispatch_stack() or torch._C._functorch.is_functorch_wrapped_tensor(x):
         return None
