@@ -216,6 +216,27 @@ def test_a_wrong_plan_is_an_error_and_not_a_crash(keep, removed, target):
 
 
 @needs_kernels
+@pytest.mark.parametrize(
+    "wrong",
+    [
+        {"keep": torch.tensor([[0]])},
+        {"keep": torch.tensor([[0, 2, 1]])},
+        {"keep": torch.tensor([[0, 2], [0, 2]])},
+        {"keep": torch.tensor([[0, 2]], dtype=torch.int32)},
+        {"target": torch.tensor([[0, 0]])},
+        {"target": torch.tensor([[0]], dtype=torch.int32)},
+        {"weight": torch.ones(1, 2)},
+        {"cls_attention": torch.ones(1, 4)},
+    ],
+    ids=str,
+)
+def test_a_plan_of_the_wrong_size_is_an_error_and_not_a_crash(wrong):
+    plan = Plan(torch.tensor([[0, 2]]), torch.tensor([[1]]), torch.tensor([[0]]))
+    with pytest.raises(IndexError, match="does not fit 1 x 3 patch tokens"):
+        execute(replace(plan, **wrong), torch.rand(1, 4, 3), TokenState(1, kernels=library._load()))
+
+
+@needs_kernels
 @pytest.mark.parametrize("name", catis.list_methods())
 def test_more_than_half_is_an_error_and_not_a_crash(name):
     shape = {"batch": 1, "heads": 2, "width": 8, "patches": 9, "prefix": 1, "share": 0.3, "layer": 7, "sized": False}

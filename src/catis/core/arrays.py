@@ -12,9 +12,9 @@ from typing import Any
 
 from torch import Tensor
 
-from catis.core.eager import is_eager
 from catis.core.numpy_arrays import NumpyArrays
 from catis.core.torch_arrays import TorchArrays
+from catis.eager import is_eager
 
 __all__ = ["NumpyArrays", "TorchArrays", "arrays_for"]
 

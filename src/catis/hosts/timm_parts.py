@@ -15,6 +15,8 @@ from catis.core.parts import Projection
 
 __all__ = ["EvaBlockParts", "VitBlockParts", "pack_rope"]
 
+Modules = tuple[nn.Module, ...]
+
 
 class VitBlockParts:
     """A `timm.models.vision_transformer.Block` with a `timm.layers.Attention`.
@@ -49,10 +51,7 @@ class VitBlockParts:
 
     def output(self, heads: Tensor, features: Tensor) -> Tensor:
         """Scale norm, gate and projection."""
-        joined = _through(self._output_norm, heads.transpose(1, 2).flatten(2))
-        if self._attn.gate is not None:
-            joined = joined * self._attn.gate(features).sigmoid()
-        return _through(self._output, joined)
+        return _output(self._output_norm, self._attn.gate, self._output, heads, features)
 
     def add_attention(self, x: Tensor, update: Tensor) -> Tensor:
         """Residual with LayerScale and DropPath."""
@@ -101,7 +100,8 @@ class EvaBlockParts:
 
     def output(self, heads: Tensor, features: Tensor) -> Tensor:
         """Scale norm, gate and projection."""
-        return _output(self.block.attn, heads, features)
+        attn = self.block.attn
+        return _output((attn.norm,), attn.gate, (attn.proj, attn.proj_drop), heads, features)
 
     def add_attention(self, x: Tensor, update: Tensor) -> Tensor:
         """Residual with gamma_1 and DropPath."""
@@ -143,7 +143,7 @@ def pack_rope(rope: Tensor | None, mixed: bool) -> Tensor | None:
     return rope.squeeze(1) if rope.ndim == 4 else rope
 
 
-def _acting(*modules: nn.Module) -> tuple[nn.Module, ...]:
+def _acting(*modules: nn.Module) -> Modules:
     """Those of these modules that do anything. A block has seven that do not, as long as nobody hooks them."""
     return tuple(module for module in modules if not _is_idle(module))
 
@@ -155,7 +155,7 @@ def _is_idle(module: nn.Module) -> bool:
     return type(module) is nn.Identity or (type(module) is nn.Dropout and not module.training)
 
 
-def _through(modules: tuple[nn.Module, ...], x: Tensor) -> Tensor:
+def _through(modules: Modules, x: Tensor) -> Tensor:
     for module in modules:
         x = module(x)
     return x
@@ -188,8 +188,8 @@ def _mix(attn: Any, projection: Projection, bias: Tensor | None) -> Tensor:
     return attn.attn_drop(weights) @ value  # type: ignore[no-any-return]
 
 
-def _output(attn: Any, heads: Tensor, features: Tensor) -> Tensor:
-    joined = attn.norm(heads.transpose(1, 2).flatten(2))
-    if attn.gate is not None:
-        joined = joined * attn.gate(features).sigmoid()
-    return attn.proj_drop(attn.proj(joined))  # type: ignore[no-any-return]
+def _output(norms: Modules, gate: nn.Module | None, projections: Modules, heads: Tensor, features: Tensor) -> Tensor:
+    joined = _through(norms, heads.transpose(1, 2).flatten(2))
+    if gate is not None:
+        joined = joined * gate(features).sigmoid()
+    return _through(projections, joined)

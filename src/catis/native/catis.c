@@ -96,7 +96,7 @@ INLINE image_t image_of(catis_t in, shape_t shape, decided_t out, signals_t sign
     at.pool = indices_of(room, w), at.side_a = at.pool + patches, at.side_b = at.side_a + half;
     at.place = at.side_b + half, at.ranked = at.place + half, at.keys = at.ranked + patches, at.slot = at.keys + patches;
     at.unit = own, at.panels = at.unit + patches * shape.width, at.best = at.panels + half * shape.width;
-    at.row = at.best + patches, at.statistics = at.row + shape.tokens, own = at.statistics + 2 * in.channels;
+    at.row = at.best + patches, at.statistics = at.row + 2 * PADDED(shape.tokens), own = at.statistics + 2 * in.channels;
     at.attention = signals.attention ? signals.attention + b * patches : 0;
     at.norm = signals.norm ? signals.norm + b * patches : own;
     at.context = signals.context ? signals.context + b * patches : own + patches;
@@ -125,10 +125,10 @@ static void decide_alone(catis_t in, shape_t shape, image_t at, int threads) {
 
 int decide_catis(catis_t in, shape_t shape, decided_t out, signals_t signals, int threads) {
     const int64_t patches = shape.tokens - shape.prefix, half = PADDED(patches / 2 + 1);
-    const int64_t floats = (patches + half) * shape.width + patches + shape.tokens + 2 * in.channels + 3 * patches;
+    const int64_t floats = (patches + half) * shape.width + patches + 2 * PADDED(shape.tokens) + 2 * in.channels + 3 * patches;
+    if (2 * in.r > patches) return TOO_MANY;
     const int64_t workers = workers_for(shape.batch, threads);
     const room_t room = new_room(workers, floats, 4 * patches + 3 * half);
-    if (2 * in.r > patches) return free(room.data), TOO_MANY;
     if (!room.data) return NO_MEMORY;
     if (shape.batch == 1) {
         decide_alone(in, shape, image_of(in, shape, out, signals, room, 0, 0), threads);

@@ -14,7 +14,7 @@ import torch
 from torch import Tensor
 from torch.autograd import forward_ad
 
-from catis.core.eager import is_eager
+from catis.eager import is_eager
 
 __all__ = ["SWITCH", "Kernels", "describe", "is_plain", "kernels_for"]
 

@@ -87,18 +87,11 @@ INLINE void best_rows(const float *scores, int64_t stride, const int64_t *index,
 /* A gives its r1 best edges to B, then B its r2 best to the surviving A; order is [surviving A, surviving B]. */
 INLINE void match_both_ways(mctf_t in, image_t at, int64_t *keep, int64_t *removed, int64_t *target) {
     const int64_t padded = PADDED(at.size_b), stay = at.size_a - in.r1;
-    int64_t *survivor = at.keys, count = 0;
+    int64_t *survivor = at.keys;
     for (int64_t a = 0; a < at.size_a; a++) best_of_row(at.scores + a * padded, at.size_b, at.best + a, at.place + a);
     order(at.best, at.size_a, 1, at.keys, at.ranked);
     for (int64_t t = 0; t < in.r1; t++) removed[t] = at.ranked[t], target[t] = at.place[at.ranked[t]];
-    for (int64_t a = 0; a < at.size_a; a++) at.slot[a] = 0;
-    for (int64_t t = 0; t < in.r1; t++) at.slot[at.ranked[t]] = 1;
-    if (in.prefix) { /* ToMe's order */
-        for (int64_t a = 0; a < at.size_a; a++)
-            if (!at.slot[a]) survivor[count++] = a;
-    } else {
-        for (int64_t t = in.r1; t < at.size_a; t++) survivor[count++] = at.ranked[t];
-    }
+    survivors(at.ranked, at.size_a, in.r1, in.prefix > 0, at.slot, survivor); /* ToMe's order */
     for (int64_t a = 0; a < stay; a++) keep[a] = 2 * survivor[a] + at.first;
     for (int64_t column = 0; in.r2 && column < at.size_b; column += LANES)
         best_rows(at.scores + column, padded, survivor, stay, at.size_b - column, at.best + column, at.back + column);
@@ -125,9 +118,9 @@ HOT static void decide_image(mctf_t in, int64_t b, image_t at, decided_t out, fl
 int decide_mctf(mctf_t in, decided_t out, float *weight, int threads) {
     const int64_t patches = in.tokens - in.prefix, half = PADDED(patches / 2 + 1);
     const int64_t floats = (patches + half) * in.channels + patches * half + 2 * PADDED(patches);
+    if (2 * (in.r1 + in.r2) > patches) return TOO_MANY;
     const int64_t workers = workers_for(in.batch, threads);
     const room_t room = new_room(workers, floats, 5 * patches);
-    if (2 * (in.r1 + in.r2) > patches) return free(room.data), TOO_MANY;
     if (!room.data) return NO_MEMORY;
 #pragma omp parallel for num_threads((int)workers) if (workers > 1)
     for (int64_t w = 0; w < workers; w++)

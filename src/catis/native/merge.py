@@ -11,7 +11,7 @@ from catis.native.memory import floats, new_floats, pointer
 __all__ = ["BLENDS", "merge"]
 
 BLENDS = {"size": 0, "mean": 1, "weight": 2, "mlerp": 3}
-"""Blends that the compiled `merge` knows; the numbers are those of merge.c."""
+"""Blends that the compiled `merge` knows; the numbers are those of kernels.h."""
 
 
 def merge(
@@ -34,6 +34,7 @@ def merge(
     target = None if target is None else target.contiguous()
     x, size, weight, attention = x.contiguous(), floats(size), floats(weight), floats(attention)
     (batch, kept), channels = keep.shape, x.shape[2]
+    _check(x, num_prefix, keep, removed, target, (size, weight, attention))
     merged = torch.empty((batch, num_prefix + kept, channels), dtype=torch.float32)
     next_size = log_size = None
     if size is not None or target is not None:
@@ -61,3 +62,25 @@ def merge(
         kernels.threads(),
     )
     return merged, next_size, log_size, next_attention
+
+
+def _check(
+    x: Tensor,
+    num_prefix: int,
+    keep: Tensor,
+    removed: Tensor,
+    target: Tensor | None,
+    values: tuple[Tensor | None, ...],
+) -> None:
+    """A plan of the wrong size would be read beyond its memory; C looks at the indices themselves."""
+    batch, patches = x.shape[0], x.shape[1] - num_prefix
+    fits = keep.dtype == removed.dtype == torch.int64 and keep.shape == (batch, patches - removed.shape[1])
+    fits = fits and (target is None or (target.dtype == torch.int64 and target.shape == removed.shape))
+    for one in values:
+        fits = fits and (one is None or one.shape == (batch, patches))
+    if not fits:
+        raise IndexError(
+            f"the plan does not fit {batch} x {patches} patch tokens: keep is {tuple(keep.shape)} {keep.dtype}, "
+            f"removed {tuple(removed.shape)} {removed.dtype}; together they must hold every index once, as int64, and "
+            "weights and A_cls must have one number per patch token"
+        )

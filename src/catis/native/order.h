@@ -26,4 +26,16 @@ INLINE void order(const float *values, int64_t count, int descending, int64_t *k
     }
 }
 
+/* Who is left when the first r of a side's ranking are gone: in token order, or as ranked. `gone` has room for all. */
+INLINE void survivors(const int64_t *ranked, int64_t count, int64_t r, int in_token_order, int64_t *gone, int64_t *left) {
+    if (!in_token_order) {
+        memcpy(left, ranked + r, (count - r) * sizeof *left);
+        return;
+    }
+    memset(gone, 0, count * sizeof *gone);
+    for (int64_t t = 0; t < r; t++) gone[ranked[t]] = 1;
+    for (int64_t i = 0; i < count; i++)
+        if (!gone[i]) *left++ = i;
+}
+
 #endif

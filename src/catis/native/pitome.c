@@ -94,9 +94,9 @@ int decide_pitome(heads_t key, shape_t shape, int64_t r, float margin, int pure,
                   int threads) {
     const int64_t patches = shape.tokens - shape.prefix;
     const pitome_t in = {shape, patches, r, margin, pure};
+    if (2 * r > patches) return TOO_MANY;
     const int64_t workers = workers_for(shape.batch, threads);
     const room_t room = new_room(workers, PADDED(patches * shape.width) + PADDED(patches) * (shape.width + 3), 6 * patches);
-    if (2 * r > patches) return free(room.data), TOO_MANY;
     if (!room.data) return NO_MEMORY;
 #pragma omp parallel for num_threads((int)workers) if (workers > 1)
     for (int64_t w = 0; w < workers; w++)

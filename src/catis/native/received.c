@@ -2,24 +2,7 @@
 #include "kernels.h"
 #include "keys.h"
 #include "room.h"
-
-/* One row of softmax of (padded) logits, added to `received`. */
-INLINE void add_softmax(float *restrict row, int64_t tokens, float *restrict received) {
-    const int64_t padded = PADDED(tokens);
-    float top[LANES], total[LANES] = {0};
-    for (int64_t t = tokens; t < padded; t++) row[t] = -INFINITY;
-    memcpy(top, row, sizeof top);
-    for (int64_t t = LANES; t < padded; t += LANES)
-        for (int lane = 0; lane < LANES; lane++) top[lane] = row[t + lane] > top[lane] ? row[t + lane] : top[lane];
-    for (int half = LANES / 2; half; half /= 2)
-        for (int lane = 0; lane < half; lane++) top[lane] = top[lane + half] > top[lane] ? top[lane + half] : top[lane];
-    const float highest = top[0];
-    for (int64_t t = 0; t < padded; t++) row[t] = exponential(row[t] - highest);
-    for (int64_t t = 0; t < padded; t += LANES)
-        for (int lane = 0; lane < LANES; lane++) total[lane] += row[t + lane];
-    const float share = 1.0f / sum_of(total);
-    for (int64_t t = 0; t < padded; t++) received[t] += row[t] * share;
-}
+#include "softmax.h"
 
 /* Six rows of attention; `bias` is padded, `rows` has room for them. */
 INLINE void add_rows(const float *const query[ROWS], int64_t real, float scale, shape_t shape, const float *restrict bias,

@@ -3,6 +3,7 @@
 #define CATIS_SIGNALS_H
 
 #include "keys.h"
+#include "softmax.h"
 
 #define STRIPE 64
 
@@ -42,27 +43,22 @@ INLINE void activation(const float *features, int64_t patches, int64_t channels,
     }
 }
 
-/* A_cls: CLS row of the softmax, summed over heads, renormalised over the patches; `row` has room for N floats. */
+/* A_cls: CLS row of the softmax, summed over heads, renormalised over the patches; `room` has twice N, padded. */
 INLINE void cls_attention(heads_t query, heads_t key, const float *bias, float scale, shape_t shape, int64_t image,
-                          float *row, float *attention) {
-    const int64_t tokens = shape.tokens, prefix = shape.prefix;
-    memset(attention, 0, (tokens - prefix) * sizeof *attention);
+                          float *room, float *attention) {
+    const int64_t tokens = shape.tokens, patches = tokens - shape.prefix;
+    float *row = room, *received = row + PADDED(tokens), total = 0;
+    memset(received, 0, PADDED(tokens) * sizeof *received);
     for (int64_t head = 0; head < shape.heads; head++) {
         const float *q = query.data + image * query.image + head * query.head;
         const float *k = key.data + image * key.image + head * key.head;
-        float top = -INFINITY, total = 0;
-        for (int64_t t = 0; t < tokens; t++) {
+        for (int64_t t = 0; t < tokens; t++)
             row[t] = dot(q, k + t * key.token, shape.width) * scale + (bias ? bias[t] : 0.0f);
-            top = row[t] > top ? row[t] : top;
-        }
-        for (int64_t t = 0; t < tokens; t++) row[t] = exponential(row[t] - top);
-        for (int64_t t = 0; t < tokens; t++) total += row[t];
-        for (int64_t t = prefix; t < tokens; t++) attention[t - prefix] += row[t] / total;
+        add_softmax(row, tokens, received);
     }
-    float total = 0;
-    for (int64_t t = 0; t < tokens - prefix; t++) total += attention[t];
+    for (int64_t t = shape.prefix; t < tokens; t++) total += received[t];
     total = total < TINY ? TINY : total;
-    for (int64_t t = 0; t < tokens - prefix; t++) attention[t] /= total;
+    for (int64_t t = 0; t < patches; t++) attention[t] = received[shape.prefix + t] / total;
 }
 
 /* Zero mean, unit variance (Eq. zscore); zeros for a constant signal. */

@@ -36,14 +36,9 @@ INLINE void choose(tome_t in, image_t at, int64_t *keep, int64_t *removed, int64
         removed[t] = 2 * at.ranked[t] + in.first;
         target[t] = at.place[at.ranked[t]] + in.size_a - in.r;
     }
-    if (in.shape.prefix) { /* surviving A in token order; with no prefix by similarity, as the authors do */
-        memset(at.keys, 0, in.size_a * sizeof *at.keys);
-        for (int64_t t = 0; t < in.r; t++) at.keys[at.ranked[t]] = 1;
-        for (int64_t a = 0; a < in.size_a; a++)
-            if (!at.keys[a]) *keep++ = 2 * a + in.first;
-    } else {
-        for (int64_t t = in.r; t < in.size_a; t++) *keep++ = 2 * at.ranked[t] + in.first;
-    }
+    /* surviving A in token order; with no prefix by similarity, as the authors do */
+    survivors(at.ranked, in.size_a, in.r, in.shape.prefix > 0, at.keys, keep);
+    for (int64_t stay = in.size_a - in.r; stay > 0; stay--, keep++) *keep = 2 * *keep + in.first;
     for (int64_t b = 0; b < in.size_b; b++) *keep++ = 2 * b + 1 - in.first;
     for (int64_t t = 0; score && t < in.patches; t++) score[t] = t % 2 == in.first ? at.best[t / 2] : NAN;
 }
@@ -57,9 +52,9 @@ HOT static void decide_image(heads_t key, tome_t in, image_t at, int64_t b, deci
 int decide_tome(heads_t key, shape_t shape, int64_t r, decided_t out, float *score, int threads) {
     const int64_t patches = shape.tokens - shape.prefix, first = shape.prefix % 2, size_b = (patches + first) / 2;
     const tome_t in = {shape, patches, first, patches - size_b, size_b, r};
+    if (2 * r > patches) return TOO_MANY;
     const int64_t workers = workers_for(shape.batch, threads);
     const room_t room = new_room(workers, (2 * patches + LANES) * (shape.width + 1), 3 * patches);
-    if (2 * r > patches) return free(room.data), TOO_MANY;
     if (!room.data) return NO_MEMORY;
 #pragma omp parallel for num_threads((int)workers) if (workers > 1)
     for (int64_t w = 0; w < workers; w++)
