@@ -31,9 +31,7 @@ from torch import Tensor, nn
 
 import catis
 import catis.zoo
-from catis.conclude import conclude
 from catis.core.block import BlockRecord
-from catis.critical import measure_critical_r, predict_classes
 from catis.data.batches import batches
 from catis.data.corruptions import corrupt
 from catis.data.images import ImageFolder
@@ -41,10 +39,12 @@ from catis.data.preprocessing import Preprocessing
 from catis.diagnostics import bands, check_convexity, energy_scaling, find_critical_r, fit_depth, measure_assumptions
 from catis.diagnostics.report import Diagnosis
 from catis.diagnostics.report import rows as rows_of
+from catis.health.conclusion import conclude
+from catis.health.critical_r import measure_critical_r, predict_classes
+from catis.health.probes import ReducedProbe, VanillaProbe, watch
 from catis.inference import batch_images
 from catis.methods.catis import Catis
 from catis.methods.tome import ToMe
-from catis.probe import ReducedProbe, VanillaProbe, watch
 from catis.registry import create_method
 
 METHODS = ("tome", "tofu", "pitome", "mctf", "catis")

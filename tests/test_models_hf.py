@@ -12,8 +12,7 @@ from safetensors.torch import load_file, save_file
 import catis
 from catis.data.preprocessing import Preprocessing
 from catis.errors import MissingExtraError
-from catis.models import build_model, load_model
-from catis.models_hf import is_hf_model
+from catis.models import build_model, is_hf_model, load_model
 
 SMALL = {"hidden_size": 32, "num_hidden_layers": 2, "num_attention_heads": 2, "intermediate_size": 48}
 

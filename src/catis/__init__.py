@@ -12,8 +12,8 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from catis.api import applied, apply, remove
-    from catis.diagnose import diagnose
     from catis.errors import UnsupportedModelError
+    from catis.health.check import diagnose
     from catis.macs import gmacs
     from catis.recipe import save_recipe
     from catis.registry import list_methods
@@ -37,7 +37,7 @@ _HOME = {
     "UnsupportedModelError": "catis.errors",
     "applied": "catis.api",
     "apply": "catis.api",
-    "diagnose": "catis.diagnose",
+    "diagnose": "catis.health.check",
     "gmacs": "catis.macs",
     "list_methods": "catis.registry",
     "remove": "catis.api",

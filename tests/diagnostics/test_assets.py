@@ -7,7 +7,7 @@ import pytest
 import torch
 
 from catis.data.preprocessing import Preprocessing
-from catis.diagnose import diagnose
+from catis.health.check import diagnose
 
 ASSETS = Path(__file__).parents[3] / "shared" / "assets"
 pytestmark = [pytest.mark.assets, pytest.mark.skipif(not ASSETS.exists(), reason=f"no {ASSETS}")]

@@ -19,12 +19,12 @@ from typer.testing import CliRunner
 
 import catis
 from catis.cli import app
-from catis.critical import measure_critical_r
 from catis.data.preprocessing import Preprocessing
-from catis.diagnose import diagnose
 from catis.diagnostics.figure import draw
 from catis.diagnostics.report import rows
 from catis.errors import CatisError
+from catis.health.check import diagnose
+from catis.health.critical_r import measure_critical_r
 
 torch.set_num_threads(1)
 SMALL = Preprocessing((64, 64), 1.0)
@@ -242,7 +242,7 @@ def test_ctrl_c_leaves_a_report(checkpoint, tmp_path, images):
         # A shell's background jobs ignore SIGINT, and so would their children.
         "signal.signal(signal.SIGINT, signal.default_int_handler)\n"
         "from catis.cli import diagnose as command\n"
-        "from catis.probe import ReducedProbe\n"
+        "from catis.health.probes import ReducedProbe\n"
         "step = ReducedProbe.step\n"
         "def told(self, *a):\n    step(self, *a); print('STEP', flush=True)\n"
         "ReducedProbe.step = told\n"

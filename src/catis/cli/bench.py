@@ -17,7 +17,7 @@ from catis.bench import PRESETS, Precision, Protocol, Settings, bench_model
 from catis.bench.report import check_results_file, write_results
 from catis.cli.arguments import Checkpoint, Pretrained, parse_amount
 from catis.cli.bench_tables import show
-from catis.models_hf import is_hf_model
+from catis.models import is_hf_model
 from catis.registry import list_methods
 
 __all__ = ["bench_command"]

@@ -12,7 +12,6 @@ from numpy.typing import NDArray
 from torch import nn
 
 from catis import zoo
-from catis.conclude import TOKENS_TO_TELL
 from catis.data.batches import batches
 from catis.data.corruptions import corrupt
 from catis.data.images import ImageArrays
@@ -20,8 +19,9 @@ from catis.demo.images import View
 from catis.demo.settings import Settings
 from catis.diagnostics.correlation import matched_level
 from catis.diagnostics.report import Layers
+from catis.health.conclusion import TOKENS_TO_TELL
+from catis.health.probes import ReducedProbe, VanillaProbe
 from catis.methods.catis import Catis
-from catis.probe import ReducedProbe, VanillaProbe
 from catis.registry import create_method
 
 __all__ = ["CORRUPTION", "Probed", "probe"]

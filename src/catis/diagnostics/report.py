@@ -105,7 +105,7 @@ def rows(diagnosis: Diagnosis) -> list[dict[str, float]]:
 
     Example:
         >>> import catis, numpy as np, timm
-        >>> from catis.diagnose import diagnose
+        >>> from catis.health.check import diagnose
         >>> model = timm.create_model("vit_tiny_patch16_224", depth=4, img_size=64, num_classes=10)
         >>> images = list(np.random.default_rng(0).integers(0, 256, (4, 64, 64, 3), dtype=np.uint8))
         >>> len(rows(diagnose(model, images, r=2)))

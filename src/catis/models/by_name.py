@@ -12,7 +12,7 @@ from safetensors import SafetensorError
 from safetensors.torch import load_file
 from torch import nn
 
-from catis.models_hf import build_hf, is_hf_model, load_hf
+from catis.models.transformers_models import build_hf, is_hf_model, load_hf
 from catis.zoo.models import build as build_zoo
 from catis.zoo.models import list_models as list_zoo
 from catis.zoo.models import load as load_zoo

@@ -15,7 +15,7 @@ from catis.diagnostics.estimates import Estimate
 from catis.diagnostics.prediction import predict_critical_r, steps_seen
 from catis.diagnostics.report import Diagnosis, Layers
 from catis.diagnostics.verdict import Verdict, judge
-from catis.probe import ReducedProbe, VanillaProbe
+from catis.health.probes import ReducedProbe, VanillaProbe
 
 __all__ = ["conclude", "off_rise"]
 

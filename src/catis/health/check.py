@@ -12,19 +12,19 @@ import torch
 from numpy.typing import NDArray
 from torch import nn
 
-from catis.conclude import conclude
 from catis.core.method import Method
 from catis.core.schedule import RLike
-from catis.critical import image_source, measure_critical_r
 from catis.data.batches import batches
 from catis.data.corruptions import corrupt
 from catis.data.images import BrokenImage
 from catis.data.preprocessing import Preprocessing
 from catis.diagnostics.report import Diagnosis
 from catis.errors import CatisError
+from catis.health.conclusion import conclude
+from catis.health.critical_r import image_source, measure_critical_r
+from catis.health.probes import ReducedProbe, VanillaProbe
 from catis.inference import batch_images, evaluating
 from catis.methods.catis import Catis
-from catis.probe import ReducedProbe, VanillaProbe
 from catis.registry import create_method
 
 __all__ = ["Progress", "diagnose"]
