@@ -1,0 +1,1 @@
+"""One kit for everything that is shown: tables, charts as SVG, self-contained pages, one colour per method."""
