@@ -1,6 +1,7 @@
 """The command line: what it prints and writes, and how it fails."""
 
 import os
+import re
 import subprocess
 import sys
 
@@ -42,11 +43,24 @@ def test_show_writes_the_figure_and_prints_the_table(photo, tmp_path):
     assert "largest group" in result.output
     assert "144" in result.output
     assert "133" in result.output
-    side, columns, rows = 2 * 96, 1 + len(load_model(ZOO).blocks) // 3, 4
+    assert re.findall(r"photo\.png: [a-z ]+ before", result.output)
+    side, columns, rows = 2 * 96, 1 + 4, 4
     with Image.open(out) as figure:
         assert figure.format == "PNG"
-        assert figure.size == (min(columns, 5) * (side + 8) + 8, 2 * (rows * (side + 24) + 8))
+        assert figure.size == (columns * (side + 8) + 8, 2 * (16 + rows * (side + 24) + 8))
     assert sorted(os.listdir(tmp_path)) == ["out.png", "photo.png"]
+
+
+def test_show_draws_the_blocks_and_the_style_asked_for(photo, tmp_path):
+    out, arguments = tmp_path / "out.png", ["--model", ZOO, "--after", "2,6", "--no-heat-maps"]
+    sizes, pictures = set(), set()
+    for style in ("white", "dim"):
+        assert run("show", photo, *arguments, "--evicted", style, "--out", out).exit_code == 0
+        with Image.open(out) as figure:
+            sizes.add(figure.size)
+            pictures.add(figure.tobytes())
+    assert sizes == {(3 * (192 + 8) + 8, 16 + 192 + 24 + 8)}
+    assert len(pictures) == 2
 
 
 def test_show_takes_a_checkpoint(photo, tmp_path):
@@ -74,6 +88,8 @@ BAD = [
     (["--model", "resnet18"], "no Vision Transformer found in ResNet"),
     (["--model", "test_vit", "-r", "-3"], "r=-3: -3 is negative"),
     (["--model", "test_vit", "-r", "many"], "-r many: expected a number (13)"),
+    (["--model", "test_vit", "--after", "3,x"], "--after 3,x: expected numbers of blocks, counted from 1"),
+    (["--model", "test_vit", "--after", "0"], "--after 0: expected numbers of blocks, counted from 1"),
     (["--model", "test_vit", "-r", "1,2"], "2 entries for"),
     (["--model", "test_vit", "--method", "topk"], "method='topk': expected one of catis"),
     (["--model", "test_vit", "-o", "tau"], "--option tau: expected NAME=VALUE"),

@@ -5,8 +5,8 @@ import timm
 import torch
 
 import catis
-from catis.draw import heat_map, layout_figure, patch_grid, spatial_layout, stack
-from catis.trace import Trace
+from catis.pictures.drawing import heat_map, layout_figure, patch_grid, spatial_layout, stack
+from catis.pictures.tracing import Trace, quarters
 from tests.hosts.families import build, images
 
 METHODS = ["tome", "tofu", "pitome", "mctf", "catis"]
@@ -150,9 +150,19 @@ def test_show_has_a_column_per_block_and_a_row_per_signal():
     assert picture.size == (3 * (side + 8) + 8, 4 * (side + 24) + 8)
 
 
-def test_show_without_signals_of_catis_has_two_rows():
+def test_show_without_signals_of_catis_has_two_rows_and_the_quarters_of_the_depth():
     model = catis.apply(build("vit", depth=DEPTH), "tome", r=3)
-    assert catis.trace(model, images(model)).show(image=1).size == (2 * (192 + 8) + 8, 2 * (192 + 24) + 8)
+    seen = catis.trace(model, images(model))
+    assert seen.show(image=1).size == (5 * (192 + 8) + 8, 2 * (192 + 24) + 8)
+    assert seen.show(image=1).tobytes() == seen.show(image=1, after=(1, 2, 3, 4)).tobytes()
+    assert seen.show(heat_maps=False).size == (5 * (192 + 8) + 8, 192 + 24 + 8)
+    assert seen.show(heat_maps=False, caption="a cup").size == (5 * (192 + 8) + 8, 16 + 192 + 24 + 8)
+
+
+@pytest.mark.parametrize(("depth", "blocks"), [(12, [3, 6, 9, 12]), (24, [6, 12, 18, 24]), (32, [8, 16, 24, 32])])
+def test_quarters_reach_the_last_block(depth, blocks):
+    assert quarters(depth) == blocks
+    assert quarters(1) == [1]
 
 
 def test_show_refuses_block_zero():
@@ -175,6 +185,18 @@ def test_layout_white_mean_and_untouched():
     torch.testing.assert_close(drawn[:, :16, 16:], mean.expand(3, 16, 16), rtol=0, atol=1e-6)
     assert torch.equal(drawn[:, :16, 16:], drawn[:, 16:, :16])
     assert torch.equal(drawn[:, 16:, 16:], image[:, 16:, 16:])
+
+
+def test_evicted_patches_can_be_told_apart_on_a_white_image():
+    image, provenance = torch.ones(3, 32, 32), torch.tensor([-1, 0, 1, 2])
+    black, dim = (spatial_layout(image, provenance, style)[:, :16, :16] for style in ("black", "dim"))
+    assert (black == 0).all()
+    assert (dim == 0.25).all()
+    drawn = spatial_layout(picture_of(), provenance, "dim")
+    torch.testing.assert_close(drawn[:, :16, :16], 0.25 * picture_of()[:, :16, :16])
+    assert torch.equal(drawn[:, 16:], picture_of()[:, 16:])
+    with pytest.raises(ValueError, match="evicted='blue': expected one of white, black, dim"):
+        spatial_layout(image, provenance, "blue")
 
 
 def test_layout_evicted_patches_do_not_tint_the_first_token():

@@ -5,9 +5,7 @@ The public names load on first use, so that `catis --help` does not wait for tor
 
 from __future__ import annotations
 
-import sys
 from importlib import import_module
-from types import ModuleType
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
@@ -15,9 +13,9 @@ if TYPE_CHECKING:
     from catis.errors import UnsupportedModelError
     from catis.health.check import diagnose
     from catis.macs import gmacs
+    from catis.pictures.tracing import trace
     from catis.recipe import save_recipe
     from catis.registry import list_methods
-    from catis.trace import trace
 
 __version__ = "0.1.0.dev0"
 
@@ -42,19 +40,8 @@ _HOME = {
     "list_methods": "catis.registry",
     "remove": "catis.api",
     "save_recipe": "catis.recipe",
-    "trace": "catis.trace",
+    "trace": "catis.pictures.tracing",
 }
-
-
-class _Package(ModuleType):
-    """Keeps `catis.trace` and `catis.diagnose` the functions, whoever imports the modules of the same name first."""
-
-    def __setattr__(self, name: str, value: Any) -> None:
-        if not (name in _HOME and isinstance(value, ModuleType)):
-            super().__setattr__(name, value)
-
-
-sys.modules[__name__].__class__ = _Package
 
 
 def __getattr__(name: str) -> Any:

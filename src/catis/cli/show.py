@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated, Any, Literal
 
 import typer
 from rich.console import Console
-from rich.table import Table
 
 from catis.cli.arguments import (
     Amount,
@@ -18,9 +17,6 @@ from catis.cli.arguments import (
     parse_amount,
     parse_options,
 )
-
-if TYPE_CHECKING:
-    from catis.trace import Trace
 
 __all__ = ["show_command"]
 
@@ -33,30 +29,44 @@ def show_command(
     option: Options = None,
     checkpoint: Checkpoint = None,
     pretrained: Pretrained = False,
+    after: Annotated[
+        str,
+        typer.Option(metavar="BLOCKS", help="Draw after these blocks, such as 3,6,9; default: quarters of the depth."),
+    ] = "",
+    heat_maps: Annotated[bool, typer.Option(help="Also draw what the method went by.")] = True,
+    evicted: Annotated[
+        Literal["white", "black", "dim"], typer.Option(help="How evicted patches look; white vanishes on white images.")
+    ] = "white",
     out: Annotated[Path, typer.Option("--out", metavar="FILE", help="PNG file to write.")] = Path("catis.png"),
 ) -> None:
-    """Draw which patches merge and which are evicted, after blocks 3, 6, 9 and 12, with the signals' heat maps."""
-    from catis.api import apply
+    """Draw which patches merge and which are evicted over the depth of a model, and name the class before and after."""
     from catis.models import is_zoo_model, load_model
-    from catis.picture import check_target, draw_traces, save_png, trace_files
+    from catis.pictures.classes import name_classes
+    from catis.pictures.drawing import stack
+    from catis.pictures.files import check_picture, save_png, trace_files
 
-    say = Console(highlight=False, soft_wrap=True).print
-    amount, options = parse_amount(r), parse_options(option)
-    check_target(out)
-    net = apply(load_model(model, checkpoint, pretrained), method, r=amount, **options)
+    console = Console(highlight=False, soft_wrap=True)
+    amount, options, blocks = parse_amount(r), parse_options(option), _parse_blocks(after)
+    check_picture(out)
+    net = load_model(model, checkpoint, pretrained)
+    traced, captions = trace_files(net, images, method, amount, name_classes(net, is_zoo_model(model)), **options)
     if checkpoint is None and not pretrained and not is_zoo_model(model):
-        say(f"[yellow]note:[/yellow] {model} has random weights; add --checkpoint FILE or --pretrained")
-    seen = trace_files(net, images)
-    Console(highlight=False).print(_table(seen, f"{model}, {method} r={r}, {len(images)} image(s)"))
-    save_png(draw_traces(seen), out)
-    say(f"wrote {out}", markup=False)
+        console.print(f"[yellow]note:[/yellow] {model} has random weights; add --checkpoint FILE or --pretrained")
+    traced.table(f"{model}, {method} r={r}, {len(images)} image(s)").print(console)
+    style: dict[str, Any] = {"heat_maps": heat_maps, "evicted": evicted}
+    figures = [traced.show(place, blocks, caption=caption, **style) for place, caption in enumerate(captions)]
+    save_png(stack(figures), out)
+    console.print("\n".join([*captions, f"wrote {out}"]), markup=False)
 
 
-def _table(seen: Trace, title: str) -> Table:
-    header, *rows = seen.rows()
-    table = Table(title=title, title_justify="left")
-    for name in header:
-        table.add_column(name, justify="right")
-    for row in rows:
-        table.add_row(*row)
-    return table
+def _parse_blocks(text: str) -> list[int] | None:
+    """Block numbers, counted from 1; None where none were named.
+
+    Example:
+        >>> _parse_blocks("3,6"), _parse_blocks("")
+        ([3, 6], None)
+    """
+    numbers = [int(part) for part in text.split(",") if part.strip().isdecimal()]
+    if text and (len(numbers) != text.count(",") + 1 or min(numbers) < 1):
+        raise ValueError(f"--after {text}: expected numbers of blocks, counted from 1, such as 3,6,9,12")
+    return numbers or None

@@ -9,8 +9,8 @@ from torch import nn
 from catis import zoo
 from catis.api import applied
 from catis.demo.images import View
-from catis.draw import Layout, layout_figure, stack
-from catis.trace import Trace, trace
+from catis.pictures.drawing import Layout, layout_figure, stack
+from catis.pictures.tracing import Trace, trace
 
 __all__ = ["token_picture"]
 

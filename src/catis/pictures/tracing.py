@@ -13,10 +13,11 @@ from torch import Tensor, nn
 from catis.core.block import BlockRecord
 from catis.core.plan import EVICTED
 from catis.core.state import TokenState
-from catis.draw import Layout, denormalise, layout_figure
 from catis.hosts import dispatch
+from catis.pictures.drawing import EvictedStyle, Layout, denormalise, layout_figure
+from catis.report.table import Table
 
-__all__ = ["BlockTrace", "Trace", "trace"]
+__all__ = ["BlockTrace", "Trace", "quarters", "trace"]
 
 
 @dataclass(frozen=True)
@@ -86,42 +87,63 @@ class Trace(Sequence[BlockTrace]):
     def __iter__(self) -> Iterator[BlockTrace]:
         return iter(self.blocks)
 
-    def rows(self) -> list[list[str]]:
-        """A table as text, header first: per block, tokens in and out, and what merged and went, mean over images."""
-        table = [["block", "tokens in", "left", "merged", "evicted", "largest group"]]
-        for block in self.blocks:
-            merged, evicted = (f"{mask.float().sum(-1).mean().item():.1f}" for mask in (block.merged, block.evicted))
-            counts = (str(block.layer + 1), str(block.tokens_in), str(block.tokens_left))
-            table.append([*counts, merged, evicted, str(int(block.size.max()))])
-        return table
+    def table(self, title: str = "") -> Table:
+        """Per block, tokens in and left, and what merged and what was evicted, mean over images."""
+        columns = ["block", "tokens in", "left", "merged", "evicted", "largest group"]
+        return Table(columns, [_row(block) for block in self.blocks], title)
 
     def summary(self) -> str:
-        """The table of `rows`, aligned."""
-        widths = [len(name) for name in self.rows()[0]]
-        return "\n".join("  ".join(f"{cell:>{w}}" for cell, w in zip(row, widths, strict=True)) for row in self.rows())
+        """The same as lines of aligned text."""
+        lines = [self.table().columns, *self.table().rows]
+        widths = [len(name) for name in lines[0]]
+        return "\n".join("  ".join(f"{cell:>{w}}" for cell, w in zip(line, widths, strict=True)) for line in lines)
 
-    def show(self, image: int = 0, after: Sequence[int] = (3, 6, 9, 12)) -> Image.Image:
-        """Picture of one image: the original, the layout after some blocks (evicted white), and the signals.
+    def show(
+        self,
+        image: int = 0,
+        after: Sequence[int] | None = None,
+        *,
+        heat_maps: bool = True,
+        evicted: EvictedStyle = "white",
+        caption: str = "",
+    ) -> Image.Image:
+        """Picture of one image: the original, the layout after some blocks, and the signals.
 
         Args:
             image: Which image of the batch.
-            after: Block numbers, counted from 1; those beyond the model's depth are left out.
+            after: Block numbers, counted from 1; those beyond the model's depth are left out. By default the quarters
+                of the depth: 3, 6, 9 and 12 of 12 blocks.
+            heat_maps: Whether to draw the signals that the method went by.
+            evicted: How evicted patches look: "white" as in the paper, "black", or "dim", a dark image of what was
+                there; white vanishes on white images.
+            caption: A line above the picture.
 
         Returns:
             A PIL image; notebooks display it, scripts `.save()` it.
         """
-        if any(number < 1 for number in after):
-            raise ValueError(f"after={tuple(after)}: blocks are counted from 1")
+        numbers = quarters(len(self.blocks)) if after is None else after
+        if any(number < 1 for number in numbers):
+            raise ValueError(f"after={tuple(numbers)}: blocks are counted from 1")
         if self.images.ndim != 4:
             raise ValueError(f"images of shape {tuple(self.images.shape)}: only still images (B, 3, H, W) can be drawn")
-        layouts = [self._layout(number - 1, image) for number in after if number <= len(self.blocks)]
-        return layout_figure(self.images[image], layouts)
+        layouts = [self._layout(number - 1, image) for number in numbers if number <= len(self.blocks)]
+        return layout_figure(self.images[image], layouts, heat_maps=heat_maps, evicted=evicted, caption=caption)
 
     def _layout(self, layer: int, image: int) -> Layout:
         block = self.blocks[layer]
         before = self.blocks[layer - 1].provenance[image] if layer else torch.arange(block.provenance.shape[1])
         scores = {name: _at_patches(values[image], before) for name, values in block.scores.items()}
         return Layout(layer + 1, block.tokens_left, block.provenance[image], scores)
+
+
+def quarters(depth: int) -> list[int]:
+    """Numbers of the blocks, counted from 1, that end the quarters of a model's depth.
+
+    Example:
+        >>> quarters(24), quarters(6), quarters(2)
+        ([6, 12, 18, 24], [2, 3, 4, 6], [1, 2])
+    """
+    return sorted({max(round(depth * part / 4), 1) for part in (1, 2, 3, 4)})
 
 
 def trace(model: nn.Module, images: Tensor) -> Trace:
@@ -148,6 +170,12 @@ def trace(model: nn.Module, images: Tensor) -> Trace:
     with torch.no_grad():
         output = host.watch(target, images, lambda record: blocks.append(_block(record)))
     return Trace(tuple(blocks), output, denormalise(images, getattr(target, "pretrained_cfg", None) or {}))
+
+
+def _row(block: BlockTrace) -> list[str]:
+    merged, evicted = (f"{mask.float().sum(-1).mean().item():.1f}" for mask in (block.merged, block.evicted))
+    counts = (str(block.layer + 1), str(block.tokens_in), str(block.tokens_left))
+    return [*counts, merged, evicted, str(int(block.size.max()))]
 
 
 def _block(record: BlockRecord) -> BlockTrace:

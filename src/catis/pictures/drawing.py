@@ -1,20 +1,32 @@
-"""Pictures of what happened to the patches: merged groups in their mean colour, evicted patches white, heat maps."""
+"""Pictures of what happened to the patches: merged groups in their mean colour, evicted patches blank, heat maps."""
 
 from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 import torch
 from PIL import Image, ImageDraw
 from torch import Tensor
 
-__all__ = ["Layout", "denormalise", "heat_map", "layout_figure", "patch_grid", "spatial_layout", "stack"]
+__all__ = [
+    "EvictedStyle",
+    "Layout",
+    "denormalise",
+    "heat_map",
+    "layout_figure",
+    "patch_grid",
+    "spatial_layout",
+    "stack",
+]
 
 _MARGIN, _CAPTION, _SMALLEST = 8, 16, 160
+EvictedStyle = Literal["white", "black", "dim"]
+"""How evicted patches are drawn; "dim" leaves a quarter of their light."""
+_LIGHT: Mapping[EvictedStyle, tuple[float, float]] = {"white": (0.0, 1.0), "black": (0.0, 0.0), "dim": (0.25, 0.0)}
 _HALF = (0.5, 0.5, 0.5)
 _SIGNALS = {
     "s_nf": "activation norm",
@@ -60,15 +72,18 @@ def patch_grid(num_patches: int, height: int, width: int) -> tuple[int, int]:
     return rows, num_patches // rows
 
 
-def spatial_layout(image: Tensor, provenance: Tensor) -> Tensor:
-    """The image with every patch in the mean colour of its group, evicted patches white.
+def spatial_layout(image: Tensor, provenance: Tensor, evicted: EvictedStyle = "white") -> Tensor:
+    """The image with every patch in the mean colour of its group, evicted patches white, black or dim.
 
     A patch that is alone in its group is drawn as it is.
 
     Args:
         image: (3, H, W) in [0, 1].
         provenance: (patches,) token of each patch, -1 once evicted.
+        evicted: How evicted patches are drawn.
     """
+    if evicted not in _LIGHT:
+        raise ValueError(f"evicted={evicted!r}: expected one of {', '.join(_LIGHT)}")
     rows, columns = patch_grid(len(provenance), *image.shape[-2:])
     group = provenance.cpu() + 1  # group 0 is the evicted
     owner = _upsample(group.view(rows, columns), image).flatten()
@@ -76,7 +91,8 @@ def spatial_layout(image: Tensor, provenance: Tensor) -> Tensor:
     colours = torch.zeros(3, len(pixels), dtype=torch.float64).index_add(1, owner, image.flatten(1).double())
     mean = (colours / pixels).to(image.dtype)
     painted = torch.where(members[owner] == 1, image.flatten(1), mean[:, owner])
-    return torch.where(owner == 0, torch.ones(()), painted).view_as(image)
+    share, light = _LIGHT[evicted]
+    return torch.where(owner == 0, share * image.flatten(1) + light, painted).view_as(image)
 
 
 def heat_map(values: Tensor, image: Tensor) -> Tensor:
@@ -93,31 +109,45 @@ def heat_map(values: Tensor, image: Tensor) -> Tensor:
     return torch.where(level.isnan(), torch.ones(()), colour)
 
 
-def layout_figure(image: Tensor, layouts: Sequence[Layout]) -> Image.Image:
+def layout_figure(
+    image: Tensor,
+    layouts: Sequence[Layout],
+    *,
+    heat_maps: bool = True,
+    evicted: EvictedStyle = "white",
+    caption: str = "",
+) -> Image.Image:
     """The paper's spatial figure: original and layouts in the first row, one row of heat maps per signal below.
 
     Small images are enlarged by a whole factor, so that captions fit.
     """
     first = [_Cell("original", image)]
-    first += [
-        _Cell(f"after block {one.number}: {one.tokens} left", spatial_layout(image, one.provenance)) for one in layouts
-    ]
-    table = [first]
-    signals = [_named(one.scores) for one in layouts]
+    for layout in layouts:
+        title = f"after block {layout.number}: {layout.tokens} left"
+        first.append(_Cell(title, spatial_layout(image, layout.provenance, evicted)))
+    rows = _signal_rows(image, layouts) if heat_maps else []
+    return _compose([first, *rows], image.shape[-1], image.shape[-2], caption)
+
+
+def _signal_rows(image: Tensor, layouts: Sequence[Layout]) -> list[list[_Cell]]:
+    """A row of heat maps for each signal that any of the blocks went by."""
+    signals = [_named(layout.scores) for layout in layouts]
+    rows = []
     for name, meaning in _SIGNALS.items():
-        if any(name in found for found in signals):
-            row = [_heat_cell(name, found, one.number, image) for found, one in zip(signals, layouts, strict=True)]
-            table.append([_Cell(name, note=f"{meaning}\nblue low, yellow high\nwhite: gone or none"), *row])
-    return _compose(table, image.shape[-1], image.shape[-2])
+        if any(name in scores for scores in signals):
+            row = [_heat_cell(name, scores, at.number, image) for scores, at in zip(signals, layouts, strict=True)]
+            rows.append([_Cell(name, note=f"{meaning}\nblue low, yellow high\nwhite: gone or none"), *row])
+    return rows
 
 
 def stack(figures: Sequence[Image.Image]) -> Image.Image:
     """Figures below each other."""
-    canvas = Image.new("RGB", (max(one.width for one in figures), sum(one.height for one in figures)), "white")
+    size = max(figure.width for figure in figures), sum(figure.height for figure in figures)
+    canvas = Image.new("RGB", size, "white")
     top = 0
-    for one in figures:
-        canvas.paste(one, (0, top))
-        top += one.height
+    for figure in figures:
+        canvas.paste(figure, (0, top))
+        top += figure.height
     return canvas
 
 
@@ -142,16 +172,18 @@ def _heat_cell(name: str, scores: Mapping[str, Tensor], number: int, image: Tens
     return _Cell(f"{name}, block {number}", heat_map(scores[name], image))
 
 
-def _compose(table: Sequence[Sequence[_Cell]], width: int, height: int) -> Image.Image:
+def _compose(table: Sequence[Sequence[_Cell]], width: int, height: int, caption: str) -> Image.Image:
     factor = max(1, math.ceil(_SMALLEST / width))
     width, height = factor * width, factor * height
     cell_width, cell_height = width + _MARGIN, height + _CAPTION + _MARGIN
     columns = max(len(row) for row in table)
-    canvas = Image.new("RGB", (columns * cell_width + _MARGIN, len(table) * cell_height + _MARGIN), "white")
+    head = _CAPTION if caption else 0
+    canvas = Image.new("RGB", (columns * cell_width + _MARGIN, head + len(table) * cell_height + _MARGIN), "white")
     pen = ImageDraw.Draw(canvas)
+    pen.text((_MARGIN, _MARGIN), caption, fill="black")
     for y, row in enumerate(table):
         for x, cell in enumerate(row):
-            left, top = _MARGIN + x * cell_width, _MARGIN + y * cell_height
+            left, top = _MARGIN + x * cell_width, head + _MARGIN + y * cell_height
             pen.text((left, top), cell.title, fill="black")
             pen.text((left, top + _CAPTION), cell.note, fill="#777777")
             if cell.picture is not None:
