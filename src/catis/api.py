@@ -8,21 +8,20 @@ from typing import Any, TypeVar
 
 from torch import nn
 
-from catis.core.method import Method, Reduction
+from catis.core.method import Method
+from catis.core.reduction import Reduction
 from catis.core.schedule import RLike, Schedule
 from catis.hosts import dispatch
-from catis.hosts.host import ModelFacts
 from catis.recipe import RecipeLike, load_recipe
-from catis.registry import create_method
 
-__all__ = ["applied", "apply", "build_reduction", "remove"]
+__all__ = ["applied", "apply", "remove", "wanted_reduction"]
 
 ModelT = TypeVar("ModelT", bound=nn.Module)
 
 
 def apply(
     model: ModelT,
-    method: str | Method | None = None,
+    method: str | Method | Reduction | None = None,
     *,
     r: RLike | None = None,
     schedule: str | Schedule | None = None,
@@ -34,13 +33,14 @@ def apply(
 
     Args:
         model: A supported timm or transformers model, or a module that holds exactly one.
-        method: A name from `catis.list_methods()`, or a built method; "catis" by default.
+        method: A name from `catis.list_methods()`, or a built method; "catis" by default. Or a whole Reduction, in
+            place of everything else.
         r: Patch tokens to remove per block: an int, a fraction in (0, 1) of those present, a list with one entry per
             block, or (r, inflect). No block removes more than half of its patch tokens.
         schedule: "constant", "decreasing" or "increasing" for an int r, or a Schedule in place of r.
         prop_attn: Add log(size) to the attention logits, so that a merged token counts as many; on by default.
-        recipe: A recipe in place of all of these: a file that `catis.save_recipe` or `catis tune` wrote, a directory
-            that holds one, or its content.
+        recipe: A recipe in place of all of these: a file that `catis.save_recipe` wrote, a directory that holds one,
+            or its content.
         options: Options of the method, such as tau=0.8.
 
     Returns:
@@ -58,12 +58,9 @@ def apply(
         torch.Size([2, 1000])
     """
     target, host = dispatch.find(model)
-    if recipe is not None:
-        _refuse_beside_recipe(method=method, r=r, schedule=schedule, prop_attn=prop_attn, **options)
-        wanted = load_recipe(recipe)
-        method, r, prop_attn, options = wanted.method, wanted.r, wanted.prop_attn, dict(wanted.options)
-    settings = build_reduction(host.facts(target), method or "catis", r, schedule, prop_attn is not False, options)
-    host.install(target, settings)
+    reduction = wanted_reduction(method, r=r, schedule=schedule, prop_attn=prop_attn, recipe=recipe, **options)
+    facts = host.facts(target)
+    host.install(target, reduction.bound(facts.depth, facts.num_prefix))
     return model
 
 
@@ -82,7 +79,7 @@ def remove(model: ModelT) -> ModelT:
 
 
 @contextmanager
-def applied(model: ModelT, method: str | Method | None = None, **arguments: Any) -> Iterator[ModelT]:
+def applied(model: ModelT, method: str | Method | Reduction | None = None, **arguments: Any) -> Iterator[ModelT]:
     """`apply` for the length of a with-block; what was on the model before comes back, also after an error.
 
     Example:
@@ -104,37 +101,28 @@ def applied(model: ModelT, method: str | Method | None = None, **arguments: Any)
             host.install(target, before)
 
 
-def build_reduction(
-    facts: ModelFacts,
-    method: str | Method,
-    r: RLike | None,
-    schedule: str | Schedule | None,
-    prop_attn: bool,
-    options: dict[str, Any],
+def wanted_reduction(
+    method: str | Method | Reduction | None = None,
+    *,
+    prop_attn: bool | None = None,
+    recipe: RecipeLike | None = None,
+    **arguments: Any,
 ) -> Reduction:
-    """Check everything against the model's facts; touches nothing."""
-    built = _build_method(method, options)
-    built.check(facts.num_prefix, facts.depth)
-    if built.own_amounts:
-        if r is not None or schedule is not None:
-            raise ValueError(f"r={r!r}, schedule={schedule!r}: {built.name} with a ratio decides the amounts itself")
-        r = 0
-    if isinstance(schedule, Schedule):
-        if r is not None:
-            raise ValueError(f"r={r!r} and schedule={schedule!r} were given; one of them says how many tokens go")
-        r, schedule = schedule, None  # type: ignore[assignment]
-    return Reduction(built, Schedule.parse(r, facts.depth, schedule), bool(prop_attn))
+    """The reduction that the arguments of `apply` describe.
+
+    Raises:
+        ValueError: A bad method, amount or option, or something beside a recipe or a Reduction.
+    """
+    if recipe is not None:
+        _refuse_beside("recipe=", "a recipe", method=method, prop_attn=prop_attn, **arguments)
+        return load_recipe(recipe).reduction
+    if isinstance(method, Reduction):
+        _refuse_beside("a Reduction", "a Reduction", prop_attn=prop_attn, **arguments)
+        return method
+    return Reduction.of("catis" if method is None else method, prop_attn=prop_attn is not False, **arguments)
 
 
-def _refuse_beside_recipe(**arguments: Any) -> None:
+def _refuse_beside(what: str, which: str, **arguments: Any) -> None:
     given = [name for name, value in arguments.items() if value is not None]
     if given:
-        raise ValueError(f"recipe= was given together with {', '.join(given)}: a recipe says all of it, so edit it")
-
-
-def _build_method(method: str | Method, options: dict[str, Any]) -> Method:
-    if not isinstance(method, Method):
-        return create_method(method, **options)
-    if options:
-        raise ValueError(f"options {sorted(options)} with a built {type(method).__name__}: set them when you build it")
-    return method
+        raise ValueError(f"{what} was given together with {', '.join(given)}: {which} says all of it, so edit it")

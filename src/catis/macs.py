@@ -7,18 +7,19 @@ from typing import Any
 
 from torch import nn
 
-from catis.api import build_reduction
-from catis.core.method import BlockShape, Method, Reduction
+from catis.api import wanted_reduction
+from catis.core.method import BlockShape, Method
+from catis.core.reduction import Reduction
 from catis.core.schedule import RLike, Schedule
 from catis.hosts import dispatch
 from catis.hosts.host import BlockCost, ModelCost, ModelFacts
 
-__all__ = ["MacsComparison", "compare_macs", "compare_reduction", "count_macs", "gmacs"]
+__all__ = ["MacsComparison", "compare_macs", "count_macs", "gmacs"]
 
 
 def gmacs(
     model: nn.Module,
-    method: str | Method | None = None,
+    method: str | Method | Reduction | None = None,
     *,
     r: RLike | None = None,
     schedule: str | Schedule | None = None,
@@ -33,7 +34,8 @@ def gmacs(
 
     Args:
         model: A supported model.
-        method: Method whose amounts count; they are the same for all five unless a reference mode has its own.
+        method: As in `catis.apply`. The five methods cost the same at the same r, unless a reference mode has amounts
+            of its own.
         r: Tokens to remove per block, in any spelling that `catis.apply` takes.
         schedule: As in `catis.apply`.
         input_size: (H, W) of the image; the model's own by default.
@@ -49,10 +51,10 @@ def gmacs(
     """
     target, host = dispatch.find(model)
     facts, cost = host.facts(target), host.cost(target, input_size)
-    settings = host.reduction(target)
+    reduction = host.reduction(target)
     if r is not None or schedule is not None or options or method is not None:
-        settings = build_reduction(facts, method or "tome", r, schedule, True, options)
-    return count_macs(cost, facts, settings, overhead) / 1e9
+        reduction = wanted_reduction(method, r=r, schedule=schedule, **options).bound(facts.depth, facts.num_prefix)
+    return count_macs(cost, facts, reduction, overhead) / 1e9
 
 
 @dataclass(frozen=True)
@@ -60,7 +62,7 @@ class MacsComparison:
     """A model before and after reduction, per image.
 
     Attributes:
-        vanilla: GMACs of the plain model.
+        vanilla: GMACs of the vanilla model.
         reduced: GMACs of the reduced one.
         overhead: GMACs of matching and merging, which `reduced` leaves out.
         patches: Patch tokens at the start.
@@ -76,47 +78,38 @@ class MacsComparison:
     tokens: tuple[int, ...]
 
 
-def compare_macs(
-    model: nn.Module, method: str | Method = "catis", *, r: RLike | None = None, **options: Any
-) -> MacsComparison:
+def compare_macs(model: nn.Module, reduction: Reduction) -> MacsComparison:
     """What a reduction would save; the model is not touched.
 
     Args:
         model: A supported model, also on the meta device.
-        method: As in `catis.apply`.
-        r: As in `catis.apply`.
-        options: Options of the method.
+        reduction: What to put on it.
 
     Example:
         >>> import timm
-        >>> compare_macs(timm.create_model("vit_tiny_patch16_224"), "tome", r=16).tokens[-3:]
+        >>> compare_macs(timm.create_model("vit_tiny_patch16_224"), Reduction.of("tome", r=16)).tokens[-3:]
         (36, 20, 10)
     """
     target, host = dispatch.find(model)
-    return compare_reduction(model, build_reduction(host.facts(target), method, r, None, True, options))
-
-
-def compare_reduction(model: nn.Module, settings: Reduction) -> MacsComparison:
-    """What a reduction that is built already would save."""
-    target, host = dispatch.find(model)
     facts, cost = host.facts(target), host.cost(target, None)
+    bound = reduction.bound(facts.depth, facts.num_prefix)
     vanilla, reduced, full = (
         count_macs(cost, facts, chosen, overhead) / 1e9
-        for chosen, overhead in ((None, False), (settings, False), (settings, True))
+        for chosen, overhead in ((None, False), (bound, False), (bound, True))
     )
-    tokens = tuple(settings.token_counts(cost.num_patches, facts.num_prefix))
+    tokens = tuple(bound.token_counts(facts.depth, cost.num_patches, facts.num_prefix))
     return MacsComparison(vanilla, reduced, full - reduced, cost.num_patches, facts.num_prefix, tokens)
 
 
-def count_macs(cost: ModelCost, facts: ModelFacts, settings: Reduction | None, overhead: bool = False) -> int:
+def count_macs(cost: ModelCost, facts: ModelFacts, reduction: Reduction | None, overhead: bool = False) -> int:
     """Multiply-adds of one forward pass of one image."""
     patches, prefix = cost.num_patches, facts.num_prefix
     total = cost.embed_weights * patches + cost.head_weights
     for layer, block in enumerate(cost.blocks):
-        r = 0 if settings is None else settings.amount(layer, patches, prefix)
+        r = 0 if reduction is None else reduction.amount(layer, patches, prefix)
         total += _block_macs(block, patches + prefix, patches - r + prefix)
-        if overhead and r and settings is not None:
-            total += settings.method.macs(_shape(block, facts, layer, patches, r))
+        if overhead and r and reduction is not None:
+            total += reduction.method.macs(_shape(block, facts, layer, patches, r))
         patches -= r
     read = patches + (prefix if cost.pool_prefix else 0)
     return total + read * (cost.pool_weights + 2 * cost.pool_width)

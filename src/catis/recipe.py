@@ -6,14 +6,14 @@ import json
 import os
 import tomllib
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass, field, fields
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 from torch import nn
 
-from catis.core.method import Reduction
-from catis.core.schedule import RLike
+from catis.core.reduction import Reduction
+from catis.files import write_whole
 from catis.hosts import dispatch
 
 __all__ = ["FILE_NAME", "Recipe", "RecipeLike", "load_recipe", "recipe_of", "save_recipe"]
@@ -24,37 +24,44 @@ FILE_NAME = "catis_recipe.json"
 
 @dataclass(frozen=True)
 class Recipe:
-    """Everything `catis.apply` needs, as plain data.
+    """A reduction, and what people should know of it.
 
     Attributes:
-        method: Name of the method.
-        r: Tokens per block in any spelling of `catis.apply`; None where the method decides the amounts itself.
-        options: Options of the method.
-        prop_attn: Whether attention counts sizes.
+        reduction: What `catis.apply` puts on the model.
         model: Class or family it was made for; for people, not checked.
         notes: How it was chosen and what was measured; for people and reports, not read by `apply`.
 
     Example:
-        >>> Recipe("tome", r=8).as_dict()["r"]
+        >>> Recipe(Reduction.of("tome", r=8)).to_json()["r"]
         8
     """
 
-    method: str
-    r: RLike | None = None
-    options: Mapping[str, Any] = field(default_factory=dict)
-    prop_attn: bool = True
+    reduction: Reduction
     model: str = ""
     notes: Mapping[str, Any] = field(default_factory=dict)
 
-    def as_dict(self) -> dict[str, Any]:
-        """Plain data, for JSON."""
-        return asdict(self)
+    @classmethod
+    def from_json(cls, content: Any, where: str = "recipe") -> Recipe:
+        """A recipe from plain data: the keys of a reduction, beside `model` and `notes`.
+
+        Raises:
+            ValueError: The content is not a recipe; the message begins with `where`.
+        """
+        if not isinstance(content, Mapping) or "method" not in content:
+            raise ValueError(f"{where} is not a recipe: expected a mapping with at least the keys method and r")
+        about = {name: content[name] for name in ("model", "notes") if name in content}
+        reduction = {name: value for name, value in content.items() if name not in about}
+        return cls(Reduction.from_json(reduction, where), **about)
+
+    def to_json(self) -> dict[str, Any]:
+        """Plain data, the inverse of `from_json`."""
+        return {**self.reduction.to_json(), "model": self.model, "notes": dict(self.notes)}
 
 
 RecipeLike = str | os.PathLike[str] | Mapping[str, Any] | Recipe
 
 
-def recipe_of(model: nn.Module) -> Recipe:
+def recipe_of(model: nn.Module, **notes: Any) -> Recipe:
     """The recipe of a reduced model.
 
     Raises:
@@ -63,29 +70,16 @@ def recipe_of(model: nn.Module) -> Recipe:
     Example:
         >>> import catis, timm
         >>> model = catis.apply(timm.create_model("vit_tiny_patch16_224"), "tome", r=8)
-        >>> recipe_of(model).r
-        8
+        >>> str(recipe_of(model).reduction)
+        'tome r=8'
     """
     target, host = dispatch.find(model)
-    settings = host.reduction(target)
-    if settings is None:
+    reduction = host.reduction(target)
+    if reduction is None:
         raise ValueError(
             f"{type(model).__name__} is not reduced, so it has no recipe: call catis.apply(model, ...) first"
         )
-    method = settings.method
-    options = {option.name: getattr(method, option.name) for option in fields(method)}
-    return Recipe(method.name, _amounts(settings), options, settings.prop_attn, type(target).__name__)
-
-
-def _amounts(settings: Reduction) -> RLike | None:
-    """The shortest spelling of a schedule."""
-    if settings.method.own_amounts:
-        return None
-    schedule = settings.schedule
-    if schedule.fraction is not None:
-        return schedule.fraction
-    amounts = list(schedule.amounts or ())
-    return amounts[0] if len(set(amounts)) == 1 else amounts
+    return Recipe(reduction, type(target).__name__, notes)
 
 
 def save_recipe(model: nn.Module, path: str | os.PathLike[str], **notes: Any) -> Path:
@@ -99,10 +93,9 @@ def save_recipe(model: nn.Module, path: str | os.PathLike[str], **notes: Any) ->
     Returns:
         The file written.
     """
-    recipe = recipe_of(model).as_dict() | {"notes": notes}
-    path = Path(path)
-    file = path / FILE_NAME if path.is_dir() else path
-    file.write_text(json.dumps(recipe, indent=2) + "\n", encoding="utf-8")
+    text = json.dumps(recipe_of(model, **notes).to_json(), indent=2) + "\n"
+    file = _file(path)
+    write_whole(file, text.encode())
     return file
 
 
@@ -114,33 +107,22 @@ def load_recipe(source: RecipeLike) -> Recipe:
         ValueError: The content is not a recipe.
 
     Example:
-        >>> load_recipe({"method": "tome", "r": 8}).method
+        >>> load_recipe({"method": "tome", "r": 8}).reduction.method.name
         'tome'
     """
     if isinstance(source, Recipe):
         return source
     if isinstance(source, Mapping):
-        return _check(source, "recipe")
-    path = Path(source)
-    file = path / FILE_NAME if path.is_dir() else path
+        return Recipe.from_json(source)
+    file = _file(source)
     text = file.read_text(encoding="utf-8")
     try:
         content = tomllib.loads(text) if file.suffix == ".toml" else json.loads(text)
     except ValueError as error:
         raise ValueError(f"{file} is not valid {'TOML' if file.suffix == '.toml' else 'JSON'}: {error}") from error
-    return _check(content, str(file))
+    return Recipe.from_json(content, str(file))
 
 
-def _check(content: Any, where: str) -> Recipe:
-    known = [option.name for option in fields(Recipe)]
-    if not isinstance(content, Mapping) or "method" not in content:
-        raise ValueError(
-            f"{where} is not a recipe: expected a mapping with the keys {', '.join(known)}; method is needed"
-        )
-    unknown = sorted(set(content) - set(known))
-    if unknown:
-        raise ValueError(f"{where} has the unknown keys {', '.join(unknown)}; a recipe has {', '.join(known)}")
-    options = {
-        name: tuple(value) if isinstance(value, list) else value for name, value in content.get("options", {}).items()
-    }
-    return Recipe(**{**content, "options": options})
+def _file(path: str | os.PathLike[str]) -> Path:
+    path = Path(path)
+    return path / FILE_NAME if path.is_dir() else path

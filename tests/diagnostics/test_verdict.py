@@ -80,10 +80,10 @@ def test_no_images_no_curve():
 @pytest.mark.parametrize("feedback", ["network", "reduction"])
 def test_prediction_solves_the_model_it_is_made_of(feedback):
     """With a sharp tolerance at about twice the probe's distortion, r_crit is the first r that doubles it."""
-    channel, probe = Channel(0.001, 0.01), Schedule.parse(8, 12)
+    channel, probe = Channel(0.001, 0.01), Schedule.parse(8)
     sharp = Tolerance(middle=math.log10(2.05), slope=1e4, distances=(0.0,), weights=(1.0,))
     want = next(r for r in range(1, 98) if final(channel, r, feedback) > 2.05 * final(channel, 8, feedback))
-    got = predict_critical_r(channel, sharp, probe, 196, has_cls=True, feedback=feedback)
+    got = predict_critical_r(channel, sharp, probe, 12, 196, has_cls=True, feedback=feedback)
     assert got == want > 8
 
 
@@ -98,18 +98,19 @@ def final(channel, r, feedback):
 
 
 def test_growth_that_follows_r_collapses_sooner():
-    channel, probe = Channel(0.001, 0.03), Schedule.parse(4, 12)
+    channel, probe = Channel(0.001, 0.03), Schedule.parse(4)
     calm = Tolerance(middle=0.5, slope=20.0, distances=(0.0,), weights=(1.0,))
     network, reduction = (
-        predict_critical_r(channel, calm, probe, 196, has_cls=True, feedback=one) for one in ("network", "reduction")
+        predict_critical_r(channel, calm, probe, 12, 196, has_cls=True, feedback=one)
+        for one in ("network", "reduction")
     )
     assert reduction < network
 
 
 def test_nothing_to_fear_is_none():
     calm = Tolerance(middle=9.0, slope=5.0, distances=(-5.0,), weights=(1.0,))
-    assert predict_critical_r(Channel(0.001, 0.01), calm, Schedule.parse(8, 12), 196, has_cls=True) is None
-    assert predict_critical_r(Channel(0.0, 0.0), calm, Schedule.parse(8, 12), 196, has_cls=False) is None
+    assert predict_critical_r(Channel(0.001, 0.01), calm, Schedule.parse(8), 12, 196, has_cls=True) is None
+    assert predict_critical_r(Channel(0.0, 0.0), calm, Schedule.parse(8), 12, 196, has_cls=False) is None
 
 
 def test_a_cls_token_feels_reduction_one_block_late():

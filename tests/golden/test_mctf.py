@@ -60,5 +60,5 @@ RULES = json.loads((DATA / "mctf_r_rules.json").read_text())
 
 @pytest.mark.parametrize("case", RULES, ids=lambda case: f"{case['T']}-{case['r']}")
 def test_amount_rules(case):
-    schedule = Schedule.parse(case["r"], 1)
+    schedule = Schedule.parse(case["r"])
     assert case["T"] - amount(schedule, 0, case["T"]) == case["T_out"]

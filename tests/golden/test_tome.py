@@ -70,7 +70,7 @@ def test_chain(name, dtype):
     golden = load(name, dtype)
     x, prefix = golden["x"], 1
     state = start(x, prefix)
-    schedule = Schedule.parse(list(golden.params["r_list"]), 12)
+    schedule = Schedule.parse(list(golden.params["r_list"]))
     for layer, length in enumerate(golden.params["lens"]):
         metric = golden[f"metric_{layer:02d}"]
         r = schedule.amount(layer, x.shape[1] - prefix)
@@ -86,10 +86,11 @@ def test_schedules(case):
     r, depth = case["r"], case["num_layers"]
     if case["kind"] == "list":  # the authors pad with zeros; ours wants one entry per block
         with pytest.raises(ValueError, match=f"{len(r)} entries for {depth} blocks"):
-            Schedule.parse(r, depth)
+            Schedule.parse(r).bound(depth)
         r = r + [0] * (depth - len(r))
     given = tuple(r) if case["kind"] == "tuple" else r
-    assert list(Schedule.parse(given, depth).amounts) == case["out"]
+    schedule = Schedule.parse(given).bound(depth)
+    assert [schedule.wanted(block) for block in range(depth)] == case["out"]
 
 
 def test_token_ids_follow_the_side():

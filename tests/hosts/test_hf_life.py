@@ -16,6 +16,7 @@ from PIL import Image
 from torch import nn
 
 import catis
+from catis.core.reduction import Reduction
 from catis.recipe import FILE_NAME, Recipe, load_recipe
 from tests.hosts.hf_models import build, inputs_for
 
@@ -135,11 +136,11 @@ def test_recipes_as_mappings_toml_and_what_is_refused(tmp_path: Path) -> None:
     file = tmp_path / "recipe.toml"
     file.write_text('method = "tome"\nr = 0.25\n')
     catis.apply(model, recipe=file)
-    assert model.catis_reduction.schedule.fraction == 0.25
+    assert model.catis_reduction.schedule.r == 0.25
     catis.apply(model, recipe={"method": "mctf", "r": 2, "options": {"reference": True, "layers": [1, 2]}})
     assert model.catis_reduction.method.layers == (1, 2)
     with pytest.raises(ValueError, match="recipe= was given together with r"):
-        catis.apply(model, recipe=Recipe("tome", 3), r=3)
+        catis.apply(model, recipe=Recipe(Reduction.of("tome", 3)), r=3)
     with pytest.raises(ValueError, match="unknown keys rr"):
         catis.apply(model, recipe={"method": "tome", "rr": 3})
     with pytest.raises(ValueError, match="not a recipe"):

@@ -9,7 +9,7 @@ import pytest
 import torch
 
 import catis
-from catis.core.method import Reduction
+from catis.core.reduction import Reduction
 
 from .families import build, images
 
@@ -42,7 +42,7 @@ def test_a_copy_lives_on_its_own():
     twin = copy.deepcopy(model)
     catis.remove(model)
     assert type(twin).__name__ == "ReducedVisionTransformer"
-    assert twin.catis_reduction.schedule.amounts == (3, 3, 3, 3)
+    assert twin.catis_reduction.schedule.r == 3
 
 
 @pytest.mark.parametrize("family", FAMILIES)

@@ -10,7 +10,7 @@ import torch.nn.functional as F
 from torch import Tensor
 
 from catis.bench.timing import Step
-from catis.core.method import Reduction
+from catis.core.reduction import Reduction
 from catis.hosts.host import ModelCost
 
 __all__ = ["Flow", "LightLine", "attention_step", "token_flow"]

@@ -15,7 +15,7 @@ from torch import Tensor, nn
 from catis.api import apply
 from catis.bench.settings import Precision
 from catis.bench.timing import Step
-from catis.core.method import Reduction
+from catis.core.reduction import Reduction
 from catis.core.schedule import RLike
 from catis.hosts import dispatch
 

@@ -20,12 +20,13 @@ def gmacs_command(
     img_size: Annotated[int | None, typer.Option(min=1, help="Side of the input; default: the model's own.")] = None,
 ) -> None:
     """Count multiply-adds, vanilla and reduced. No weights are made, so models of any size are quick."""
+    from catis.core.reduction import Reduction
     from catis.macs import compare_macs
     from catis.models import build_model
 
     amount, options = parse_amount(r), parse_options(option)
     settings: dict[str, Any] = {} if img_size is None else {"img_size": img_size}
-    found = compare_macs(build_model(model, device="meta", **settings), method, r=amount, **options)
+    found = compare_macs(build_model(model, device="meta", **settings), Reduction.of(method, amount, **options))
     say = Console(highlight=False, soft_wrap=True).print
     say(f"{model}, {found.patches} patches + {found.prefix} prefix tokens, {method} r={r}")
     say(f"vanilla   {found.vanilla:10.2f} GMACs")

@@ -11,9 +11,9 @@ from torch import Tensor
 from torch.utils.checkpoint import checkpoint
 
 from catis.core.execute import execute
-from catis.core.method import Reduction
 from catis.core.parts import BlockParts, Projection
 from catis.core.plan import Plan
+from catis.core.reduction import Reduction
 from catis.core.state import TokenState
 from catis.core.view import BlockView
 from catis.native.library import kernels_for
@@ -73,7 +73,7 @@ def run_blocks(
     record: Recorder | None = None,
 ) -> tuple[Tensor, TokenState]:
     """Run all blocks on (B, N, C) tokens. State goes in and comes out: nothing is stored on a module."""
-    amounts = settings.amounts(x.shape[1] - state.num_prefix, state.num_prefix)
+    amounts = settings.amounts(len(blocks), x.shape[1] - state.num_prefix, state.num_prefix)
     course = Course(settings, amounts, settings.prop_attn and settings.method.proportional, has_cls, record)
     state = replace(state, kernels=kernels_for(x))
     for layer, parts in enumerate(blocks):
@@ -147,7 +147,7 @@ def _view(
     query, key, _, content_key, scale = projection
     return BlockView(
         layer=layer,
-        depth=course.settings.schedule.depth,
+        depth=len(course.amounts),
         r=course.amounts[layer],
         num_prefix=state.num_prefix,
         has_cls=course.has_cls,

@@ -1,11 +1,9 @@
-"""What a token-reduction method is, and the settings that `apply` puts on a model."""
+"""What a token-reduction method is."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass
-from itertools import accumulate
-from typing import ClassVar
+from typing import TYPE_CHECKING, ClassVar
 
 from torch import Tensor
 
@@ -15,7 +13,10 @@ from catis.core.schedule import Schedule
 from catis.core.state import TokenState
 from catis.core.view import BlockView
 
-__all__ = ["BlockShape", "Method", "Reduction"]
+if TYPE_CHECKING:
+    from catis.core.reduction import Reduction
+
+__all__ = ["BlockShape", "Method"]
 
 
 @dataclass(frozen=True)
@@ -103,39 +104,3 @@ class Method:
 
     def check(self, num_prefix: int, depth: int) -> None:
         """Refuse, with a ValueError, a model that this method (or its reference mode) would treat wrongly."""
-
-
-@dataclass(frozen=True)
-class Reduction:
-    """Everything `apply` puts on a model: a method, how much, and whether attention counts sizes.
-
-    Attributes:
-        method: The method.
-        schedule: Tokens removed per block.
-        prop_attn: Add log(size) to the attention logits (proportional attention).
-    """
-
-    method: Method
-    schedule: Schedule
-    prop_attn: bool = True
-
-    @property
-    def is_vanilla(self) -> bool:
-        """Whether the model runs exactly as without catis."""
-        return self.schedule.is_vanilla and not self.method.own_amounts
-
-    def amount(self, layer: int, num_patches: int, num_prefix: int) -> int:
-        """Patch tokens that block `layer` removes when `num_patches` enter it."""
-        return self.method.amount(self.schedule, layer, num_patches, num_prefix)
-
-    def amounts(self, num_patches: int, num_prefix: int) -> list[int]:
-        """Patch tokens that each block removes, for an image of `num_patches` patches."""
-        found = []
-        for layer in range(self.schedule.depth):
-            found.append(self.amount(layer, num_patches, num_prefix))
-            num_patches -= found[-1]
-        return found
-
-    def token_counts(self, num_patches: int, num_prefix: int) -> Sequence[int]:
-        """Patch tokens that leave each block."""
-        return [num_patches - gone for gone in accumulate(self.amounts(num_patches, num_prefix))]

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
 from numbers import Real
 from typing import Any
 
@@ -19,7 +19,7 @@ _SHAPES = {"constant": 0.0, "decreasing": -1.0, "increasing": 1.0}
 
 
 def budget(r: int, num_patches: int) -> int:
-    """Tokens a block really removes: the budget contract, min(r, floor(N_p / 2)) (SPEC 2).
+    """Tokens a block really removes: the budget contract, min(r, floor(N_p / 2)) (docs/methods.md).
 
     Example:
         >>> budget(23, 19), budget(3, 1)
@@ -30,78 +30,136 @@ def budget(r: int, num_patches: int) -> int:
 
 @dataclass(frozen=True)
 class Schedule:
-    """Tokens to remove in each of `depth` blocks, as counts or as a fraction of the tokens present.
+    """Patch tokens to remove per block, for a model of any depth.
 
-    Exactly one of `amounts` and `fraction` is set. Build one with `Schedule.parse`.
+    Build one with `Schedule.parse` from a Python value, `from_text` from the command line, `from_json` from a file.
+    `bound` fits it to a model's depth; only a schedule with an inflect needs that before it can be asked for amounts.
+
+    Attributes:
+        r: A count for every block, a fraction in (0, 1) of the tokens present, or one count per block.
+        inflect: Spreads a count linearly over the depth, with mean r; 0 is constant.
 
     Example:
-        >>> Schedule.parse(8, depth=3).amounts
-        (8, 8, 8)
-        >>> Schedule.parse((8, -1.0), depth=3).amounts
+        >>> Schedule.parse(8).token_counts(depth=3, num_patches=64)
+        [56, 48, 40]
+        >>> Schedule.parse((8, -1.0)).bound(depth=3).r
         (16, 8, 0)
-        >>> Schedule.parse(0.25, depth=2).token_counts(16)
+        >>> Schedule.parse(0.25).token_counts(depth=2, num_patches=16)
         [12, 9]
     """
 
-    depth: int
-    amounts: tuple[int, ...] | None = None
-    fraction: float | None = None
+    r: int | float | tuple[int, ...] = 0
+    inflect: float = 0.0
 
     @classmethod
-    def parse(cls, r: RLike | Schedule | None, depth: int, shape: str | None = None) -> Schedule:
-        """Check any spelling of r and turn it into a Schedule.
+    def parse(cls, r: RLike | Schedule | None, shape: str | None = None) -> Schedule:
+        """Check any Python spelling of r and turn it into a Schedule.
 
         Args:
             r: An int, a fraction in (0, 1), a list with one entry per block, (r, inflect), or a Schedule.
-            depth: Number of blocks.
             shape: "constant", "decreasing" or "increasing", for an int r.
 
         Raises:
-            ValueError: r is negative, not finite, a bool, a string, of the wrong length or otherwise unusable.
+            ValueError: r is negative, not finite, a bool, a string or otherwise unusable.
         """
         if isinstance(r, Schedule):
-            return r._for_depth(depth)
+            return r
         if shape is not None:
             r = _shaped(r, shape)
         if isinstance(r, tuple) and len(r) == 2:
-            return cls(depth, amounts=_inflected(_count(r[0], r), _inflect(r[1], r), depth))
+            return cls(_count(r[0], r), _inflect(r[1], r))
         if isinstance(r, Sequence) and not isinstance(r, (str, bytes, tuple)):
-            return cls(depth, amounts=_listed(r, depth))
-        if isinstance(r, float) and not r.is_integer() and 0.0 < r < 1.0:
-            return cls(depth, fraction=r)
-        return cls(depth, amounts=(_count(r, r),) * depth)
+            return cls(tuple(_count(value, list(r)) for value in r))
+        if isinstance(r, float) and 0.0 < r < 1.0:
+            return cls(float(r))
+        return cls(_count(r, r))
+
+    @classmethod
+    def from_text(cls, text: str) -> Schedule:
+        """The command line's spelling; `str` of a schedule gives it back.
+
+        Example:
+            >>> [str(Schedule.from_text(text)) for text in ("13", "0.1", "16,8", "8:-1")]
+            ['13', '0.1', '16,8', '8:-1']
+        """
+        expected = "expected a number (13), a share (0.1), one number per block (16,12,8) or r:inflect (8:-1)"
+        try:
+            if ":" in text:
+                mean, inflect = text.split(":")
+                return cls.parse((int(mean), float(inflect)))
+            if "," in text:
+                return cls.parse([int(part) for part in text.split(",")])
+            return cls.parse(float(text) if "." in text else int(text))
+        except ValueError as error:
+            why = f" ({error})" if str(error).startswith("r=") else ""
+            raise ValueError(f"-r {text}: {expected}{why}") from error
+
+    @classmethod
+    def from_json(cls, value: Any) -> Schedule:
+        """A file's spelling: a number, a list with one number per block, or {"r": 8, "inflect": -1}."""
+        if isinstance(value, Mapping) and set(value) == {"r", "inflect"}:
+            value = (value["r"], value["inflect"])
+        return cls.parse(value)
+
+    def to_json(self) -> Any:
+        """The inverse of `from_json`.
+
+        Example:
+            >>> Schedule.parse([16, 8]).to_json(), Schedule.parse((8, -1)).to_json()
+            ([16, 8], {'r': 8, 'inflect': -1.0})
+        """
+        if self.inflect:
+            return {"r": self.r, "inflect": self.inflect}
+        return list(self.r) if isinstance(self.r, tuple) else self.r
+
+    def __str__(self) -> str:
+        if self.inflect:
+            return f"{self.r}:{self.inflect:g}"
+        return ",".join(map(str, self.r)) if isinstance(self.r, tuple) else f"{self.r:g}"
 
     @property
     def is_vanilla(self) -> bool:
         """Whether no block removes anything, so that the model is the unreduced one."""
-        return self.fraction is None and not any(self.amounts or ())
+        return not any(self.r) if isinstance(self.r, tuple) else not self.r
 
-    def amount(self, layer: int, num_patches: int) -> int:
-        """Patch tokens that block `layer` removes when `num_patches` enter it (the budget contract)."""
-        if self.fraction is not None:
-            return budget(math.floor(self.fraction * num_patches), num_patches)
-        assert self.amounts is not None
-        return budget(self.amounts[layer], num_patches)
+    def bound(self, depth: int) -> Schedule:
+        """The shortest spelling of the same amounts for a model of `depth` blocks; has no inflect.
 
-    def token_counts(self, num_patches: int) -> list[int]:
+        Raises:
+            ValueError: The schedule lists amounts for another number of blocks.
+
+        Example:
+            >>> Schedule.parse([8, 8, 8]).bound(3)
+            Schedule(r=8, inflect=0.0)
+        """
+        amounts = self.r
+        if self.inflect:
+            assert isinstance(self.r, int)
+            amounts = _inflected(self.r, self.inflect, depth)
+        if not isinstance(amounts, tuple):
+            return self
+        if len(amounts) != depth:
+            raise _bad(list(amounts), f"{len(amounts)} entries for {depth} blocks")
+        return replace(self, r=amounts[0] if len(set(amounts)) == 1 else amounts, inflect=0.0)
+
+    def wanted(self, block: int) -> int | float:
+        """What is asked of a block: a count, or a fraction below 1."""
+        if self.inflect:
+            raise ValueError(f"r={self}: how it is spread depends on the depth of the model; call bound(depth) first")
+        return self.r[block] if isinstance(self.r, tuple) else self.r
+
+    def amount(self, block: int, num_patches: int) -> int:
+        """Patch tokens that a block removes when `num_patches` enter it (the budget contract)."""
+        wanted = self.wanted(block)
+        return budget(math.floor(wanted * num_patches) if isinstance(wanted, float) else wanted, num_patches)
+
+    def token_counts(self, depth: int, num_patches: int) -> list[int]:
         """Patch tokens that leave each block, for an image of `num_patches` patches."""
-        counts = []
-        for layer in range(self.depth):
-            num_patches -= self.amount(layer, num_patches)
+        schedule, counts = self.bound(depth), []
+        for block in range(depth):
+            num_patches -= schedule.amount(block, num_patches)
             counts.append(num_patches)
         return counts
-
-    def describe(self) -> str:
-        """One short word for tables: `r=8`, `r=0.25`, or the list."""
-        if self.fraction is not None:
-            return f"r={self.fraction:g}"
-        assert self.amounts is not None
-        return f"r={self.amounts[0]}" if len(set(self.amounts)) == 1 else f"r={list(self.amounts)}"
-
-    def _for_depth(self, depth: int) -> Schedule:
-        if self.depth != depth:
-            raise ValueError(f"the schedule is for {self.depth} blocks, the model has {depth}: build one for {depth}")
-        return self
 
 
 def _bad(given: Any, why: str) -> ValueError:
@@ -129,17 +187,11 @@ def _inflect(value: Any, given: Any) -> float:
     return float(value)
 
 
-def _listed(values: Sequence[Any], depth: int) -> tuple[int, ...]:
-    if len(values) != depth:
-        raise _bad(list(values), f"{len(values)} entries for {depth} blocks")
-    return tuple(_count(value, list(values)) for value in values)
-
-
 def _inflected(r: int, inflect: float, depth: int) -> tuple[int, ...]:
-    """Linear in depth with mean r: inflect -1 goes from 2r to 0, +1 from 0 to 2r (BASELINES 1.1)."""
+    """Linear in depth with mean r: inflect -1 goes from 2r to 0, +1 from 0 to 2r, as in the code of ToMe's authors."""
     low = int(r * (1 - inflect))
     step = (2 * r - 2 * low) / (depth - 1) if depth > 1 else 0.0
-    return tuple(int(low + step * layer) for layer in range(depth)) if depth > 1 else (r,)
+    return tuple(int(low + step * block) for block in range(depth)) if depth > 1 else (r,)
 
 
 def _shaped(r: Any, shape: str) -> Any:

@@ -10,6 +10,7 @@ from PIL import Image
 from torch import nn
 
 from catis import zoo
+from catis.core.reduction import Reduction
 from catis.demo.compare import Paired, compare
 from catis.demo.images import View, make_views
 from catis.demo.limits import Law, Limit, find_limit, fit_laws
@@ -193,7 +194,7 @@ def _rows(scores: ModelScores, model: nn.Module, settings: Settings) -> list[Row
     variants = [VANILLA, *((m, r) for r in amounts(scores.depth, settings) for m in settings.methods)]
     rows = []
     for method, r in variants:
-        macs = compare_macs(model, "tome" if r == 0 else method, r=r)
+        macs = compare_macs(model, Reduction.of(method, r) if r else Reduction.none())
         accuracy = {view: scores.accuracy(view, (method, r)) for view in scores.views}
         speed = scores.speed_up((method, r))
         rows.append(

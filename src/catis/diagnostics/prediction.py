@@ -110,6 +110,7 @@ def predict_critical_r(
     channel: Channel,
     tolerance: Tolerance,
     probe: Schedule,
+    depth: int,
     num_patches: int,
     has_cls: bool,
     drop: float = DROP,
@@ -121,33 +122,35 @@ def predict_critical_r(
         channel: Amplifier fitted to the probe's distortion.
         tolerance: What the probe's images take.
         probe: Schedule of the probe.
+        depth: Number of blocks.
         num_patches: Patch tokens at the start.
         has_cls: Whether the distortion is that of the CLS token.
         drop: Share of classes that may change.
         feedback: What makes distortion grow from block to block. "reduction" is the paper's coupling, beta = 1 + alpha
             r delta; "network" keeps the probe's beta for every r, which is what is measured (docs/diagnostics.md).
     """
-    at_probe = _final(channel, probe, probe, num_patches, has_cls, feedback)
+    probed = probe.token_counts(depth, num_patches)
+    at_probe = _final(channel, probed, probed, num_patches, has_cls, feedback)
     if at_probe <= 0:
         return None
     for r in range(1, num_patches // 2 + 1):
-        final = _final(channel, Schedule.parse(r, probe.depth), probe, num_patches, has_cls, feedback)
+        counts = Schedule.parse(r).token_counts(depth, num_patches)
+        final = _final(channel, counts, probed, num_patches, has_cls, feedback)
         if tolerance.disagreement(final / at_probe) > drop:
             return r
     return None
 
 
 def _final(
-    channel: Channel, schedule: Schedule, probe: Schedule, num_patches: int, has_cls: bool, feedback: Feedback
+    channel: Channel, counts: list[int], at_probe: list[int], num_patches: int, has_cls: bool, feedback: Feedback
 ) -> float:
     """Distortion after the last block."""
-    steps, probed = (_steps(one, num_patches, has_cls) for one in (schedule, probe))
+    steps, probed = (_steps(left, num_patches, has_cls) for left in (counts, at_probe))
     if feedback == "reduction":
         return float(recurrence([channel], [steps])[-1])
     growth = Channel(0.0, channel.gain * sum(probed) / max(sum(step > 0 for step in probed), 1))
     return float(recurrence([Channel(channel.seed, 0.0), growth], [steps, [1.0] * len(steps)])[-1])
 
 
-def _steps(schedule: Schedule, num_patches: int, has_cls: bool) -> list[float]:
-    counts = [num_patches, *schedule.token_counts(num_patches)]
-    return steps_seen([float(a - b) for a, b in pairwise(counts)], has_cls)
+def _steps(counts: list[int], num_patches: int, has_cls: bool) -> list[float]:
+    return steps_seen([float(a - b) for a, b in pairwise([num_patches, *counts])], has_cls)

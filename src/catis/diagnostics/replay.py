@@ -17,9 +17,10 @@ import torch.nn.functional as F
 from torch import Tensor
 
 from catis.core.block import BlockRecord
-from catis.core.method import Method, Reduction
+from catis.core.method import Method
 from catis.core.parts import BlockParts
 from catis.core.plan import Plan
+from catis.core.reduction import Reduction
 from catis.core.state import TokenState
 
 __all__ = ["Decisions", "Replay"]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import platform
-from dataclasses import asdict, fields
+from dataclasses import asdict
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
@@ -12,15 +12,14 @@ from typing import Any
 import torch
 from torch import nn
 
-from catis.api import build_reduction
-from catis.core.method import Reduction
+from catis.core.reduction import Reduction
 from catis.diagnostics.estimates import wilson
 from catis.evaluate.loaded import LoadedModel
 from catis.evaluate.metrics import agreement
 from catis.evaluate.predict import Predicted
 from catis.evaluate.prepared import Images
 from catis.hosts import dispatch
-from catis.macs import compare_reduction
+from catis.macs import compare_macs
 from catis.runs.identity import versions
 from catis.runs.predictions import Predictions
 from catis.runs.spec import RunSpec
@@ -36,9 +35,11 @@ def reduction_of(spec: RunSpec, model: nn.Module) -> Reduction:
         ValueError: A bad method, amount or option.
     """
     target, host = dispatch.find(model)
-    if spec.method is None:
-        return build_reduction(host.facts(target), "tome", 0, None, True, {})
-    return build_reduction(host.facts(target), spec.method, spec.r, None, spec.prop_attn, dict(spec.options))
+    facts = host.facts(target)
+    reduction = Reduction.none()
+    if spec.method is not None:
+        reduction = Reduction.of(spec.method, spec.r, prop_attn=spec.prop_attn, **spec.options)
+    return reduction.bound(facts.depth, facts.num_prefix)
 
 
 def identity_of(spec: RunSpec, model: LoadedModel, images: Images) -> dict[str, Any]:
@@ -67,14 +68,11 @@ def identity_of(spec: RunSpec, model: LoadedModel, images: Images) -> dict[str, 
 def _reduction_fields(settings: Reduction) -> dict[str, Any]:
     if settings.is_vanilla:
         return {"method": "vanilla", "r": 0, "schedule": "", "options": {}, "prop_attn": True}
-    method, schedule = settings.method, settings.schedule
-    amounts = () if method.own_amounts else schedule.amounts or (schedule.fraction,)
+    r = settings.r
     return {
-        "method": method.name,
-        "r": amounts[0] if len(set(amounts)) == 1 else None,
-        "schedule": "" if method.own_amounts else schedule.describe().removeprefix("r="),
-        "options": _plain({option.name: getattr(method, option.name) for option in fields(method)}),
-        "prop_attn": settings.prop_attn,
+        **settings.to_json(),
+        "r": None if isinstance(r, list) else r,
+        "schedule": "" if r is None else str(settings.schedule),
     }
 
 
@@ -99,7 +97,7 @@ def outcome_of(images: Images, found: Predicted, vanilla: Predictions | None) ->
 
 def cost_of(model: nn.Module, settings: Reduction) -> dict[str, Any]:
     """Multiply-adds and tokens."""
-    cost = compare_reduction(model, settings)
+    cost = compare_macs(model, settings)
     before = (cost.patches, *cost.tokens[:-1])
     return {
         "gmacs": cost.reduced,

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import time
-from typing import Any
 
 from catis.api import applied
 from catis.evaluate.cache import ImageCache
@@ -52,9 +51,8 @@ def evaluate_run(
     model = model or load(spec.model, spec.seed)
     images = images or model.images(spec, workers=workers, cache=cache)
     settings = reduction_of(spec, model.module)
-    amount: dict[str, Any] = {} if settings.method.own_amounts else {"schedule": settings.schedule}
     started = time.perf_counter()
-    with applied(model.module, settings.method, prop_attn=settings.prop_attn, **amount):
+    with applied(model.module, settings):
         found = predict(model.module, images, model.preprocessing, spec, retry=retry, progress=progress)
     seconds = time.perf_counter() - started
     record = Record(

@@ -40,7 +40,7 @@ def conclude(
     return Diagnosis(
         model=model,
         method=reduced.method.name,
-        r=reduced.schedule.describe(),
+        r=f"r={reduced.schedule}",
         n=vanilla.n,
         depth=reduced.facts.depth,
         num_patches=reduced.num_patches,
@@ -63,9 +63,9 @@ def conclude(
 def _judge(
     vanilla: VanillaProbe, reduced: ReducedProbe, distortion: dict[str, list[Estimate]], r_crit: int | None
 ) -> Verdict:
-    amounts = set(reduced.schedule.amounts or ())
+    wanted = reduced.schedule.r
     removed = sum(_means(distortion["merged"])) + sum(_means(distortion["evicted"]))
-    r = amounts.pop() if len(amounts) == 1 else removed / reduced.facts.depth
+    r = wanted if isinstance(wanted, int) else removed / reduced.facts.depth
     return judge(reduced.agreement(), off_rise(vanilla.off.compute(), reduced.off.compute()), r, r_crit)
 
 
@@ -124,5 +124,5 @@ def _predict(probe: ReducedProbe, fit: AmplifierFit | None) -> int | None:
     if fit is None or probe.agreement() is None:
         return None
     return predict_critical_r(
-        fit.channel, probe.flips.compute(), probe.schedule, probe.num_patches, probe.facts.has_cls
+        fit.channel, probe.flips.compute(), probe.schedule, probe.facts.depth, probe.num_patches, probe.facts.has_cls
     )

@@ -13,6 +13,7 @@ from torch import Tensor, nn
 from catis.api import applied
 from catis.core.block import BlockRecord, Recorder
 from catis.core.method import Method
+from catis.core.reduction import Reduction
 from catis.core.schedule import RLike, Schedule
 from catis.core.view import BlockView
 from catis.diagnostics.consistency import RankingConsistency, unary_signals
@@ -82,7 +83,7 @@ class VanillaProbe:
             self.off.update(block.layer, block.tokens[:n, block.state.num_prefix :])
             features.append(summary_feature(block, self.facts.has_cls)[:n].clone())
 
-        found = watch(self.model, _Observer(), 0, torch.cat([clean, corrupted]), record)
+        found = watch(self.model, Reduction(_Observer()), torch.cat([clean, corrupted]), record)
         self.n += n
         return Reference(features, None if found is None else found[:n], num_patches)
 
@@ -112,7 +113,7 @@ class ReducedProbe:
         self.apart: dict[str, Distortion] = {}
         self._agreement = LayerMeans()
         self.num_patches = 0
-        self.schedule = Schedule(self.facts.depth, (0,) * self.facts.depth)
+        self.schedule = Schedule()
 
     def step(self, clean: Tensor, reference: Reference) -> None:
         """Add one batch of prepared clean images, with what the vanilla model says of them."""
@@ -127,7 +128,7 @@ class ReducedProbe:
             decisions.add(block)
             last[:] = [cosine_distance(known, feature)]
 
-        found = watch(self.model, self.method, self.schedule, clean, record)
+        found = watch(self.model, Reduction(self.method, self.schedule), clean, record)
         if self._channels and self._does_both():
             self._replay(clean, reference, decisions)
         if found is not None and reference.classes is not None:
@@ -150,21 +151,20 @@ class ReducedProbe:
                 feature = summary_feature(block, self.facts.has_cls)
                 metric.update(block.layer, reference.features[block.layer], feature)
 
-            watch(self.model, Replay(decisions, merge=merge, evict=not merge), 0, clean, record)
+            watch(self.model, Reduction(Replay(decisions, merge=merge, evict=not merge)), clean, record)
 
     def _choose_schedule(self, num_patches: int) -> None:
         if self.num_patches:
             return
         self.num_patches = num_patches
         r = max(1, num_patches // (2 * self.facts.depth)) if self._r is None else self._r
-        self.schedule = Schedule.parse(0 if self.method.own_amounts else r, self.facts.depth)
+        self.schedule = Schedule.parse(0 if self.method.own_amounts else r).bound(self.facts.depth)
 
 
-def watch(model: nn.Module, method: Method, r: int | Schedule, images: Tensor, record: Recorder) -> Tensor | None:
-    """Run the model under a method, watched; returns the predicted classes, and leaves the model as it was."""
-    amount: dict[str, Any] = {"schedule": r} if isinstance(r, Schedule) else {"r": r}
+def watch(model: nn.Module, reduction: Reduction, images: Tensor, record: Recorder) -> Tensor | None:
+    """Run the model under a reduction, watched; returns the predicted classes, and leaves the model as it was."""
     target, host = dispatch.find(model)
-    with applied(model, method, **({} if method.own_amounts else amount)):
+    with applied(model, reduction):
         if target is model:
             return classes(model, host.watch(target, images, record))
         with _watched(target, host, record):

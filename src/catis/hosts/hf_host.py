@@ -8,7 +8,7 @@ from typing import Any
 from torch import Tensor, nn
 
 from catis.core.block import Recorder
-from catis.core.method import Reduction
+from catis.core.reduction import Reduction
 from catis.hosts import hf_check, hf_cost, hf_model
 from catis.hosts.hf_families import Family, family_of
 from catis.hosts.hf_model import ReducedHf

@@ -17,7 +17,7 @@ from transformers.utils import ModelOutput, can_return_tuple
 
 from catis.core.block import BlockRecord, Recorder, run_blocks
 from catis.core.execute import unmerge
-from catis.core.method import Reduction
+from catis.core.reduction import Reduction
 from catis.core.state import TokenState
 from catis.hosts.hf_families import family_of
 
@@ -36,7 +36,7 @@ class ReducedHf(nn.Module):
 
     def extra_repr(self) -> str:
         """Say in the printed model that it is reduced, since the class name does not."""
-        return f"catis={self.catis_reduction.method.name}, {self.catis_reduction.schedule.describe()}"
+        return f"catis={self.catis_reduction.method.name}, r={self.catis_reduction.schedule}"
 
     def __reduce_ex__(self, protocol: Any) -> tuple[Any, ...]:
         """Pickle by the plain class, since this one is made at run time."""

@@ -9,7 +9,7 @@ from typing import Any, Protocol
 from torch import Tensor, nn
 
 from catis.core.block import Recorder
-from catis.core.method import Reduction
+from catis.core.reduction import Reduction
 
 __all__ = ["BlockCost", "Host", "ModelCost", "ModelFacts", "linear_shapes"]
 

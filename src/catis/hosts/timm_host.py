@@ -7,7 +7,7 @@ from typing import Any
 from torch import Tensor, nn
 
 from catis.core.block import Recorder
-from catis.core.method import Reduction
+from catis.core.reduction import Reduction
 from catis.hosts import timm_check, timm_cost, timm_model
 from catis.hosts.host import ModelCost, ModelFacts
 from catis.hosts.timm_model import ReducedTimm

@@ -17,8 +17,8 @@ from torch import Tensor, nn
 
 from catis.core.block import BlockRecord, Recorder, run_blocks
 from catis.core.execute import unmerge, weighted_mean
-from catis.core.method import Reduction
 from catis.core.parts import BlockParts
+from catis.core.reduction import Reduction
 from catis.core.state import TokenState
 from catis.hosts.timm_parts import EvaBlockParts, VitBlockParts, pack_rope
 

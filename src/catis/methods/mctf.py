@@ -10,9 +10,10 @@ from torch import Tensor
 
 from catis.core.arrays import arrays_for
 from catis.core.matching import alternate, best_edges, cosine_sides, side_ids, token_ids
-from catis.core.method import BlockShape, Method, Reduction
+from catis.core.method import BlockShape, Method
 from catis.core.parts import BlockParts
 from catis.core.plan import Blend, Plan
+from catis.core.reduction import Reduction
 from catis.core.rows import take_rows
 from catis.core.schedule import Schedule
 from catis.core.state import TokenState
@@ -73,7 +74,7 @@ class MCTF(Method):
         """Budget contract; in reference mode the authors' rule."""
         if not self.reference:
             return schedule.amount(layer, num_patches)
-        if layer not in (self.layers if self.layers is not None else range(1, schedule.depth)):
+        if layer == 0 if self.layers is None else layer not in self.layers:
             return 0
         return mctf_reference.amount(schedule, layer, num_patches + num_prefix)
 

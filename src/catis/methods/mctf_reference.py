@@ -10,9 +10,9 @@ import torch.nn.functional as F
 from torch import Tensor
 
 from catis.core.execute import execute
-from catis.core.method import Reduction
 from catis.core.parts import BlockParts, Projection
 from catis.core.plan import Plan
+from catis.core.reduction import Reduction
 from catis.core.schedule import Schedule
 from catis.core.state import TokenState
 
@@ -26,10 +26,10 @@ def amount(schedule: Schedule, layer: int, num_tokens: int) -> int:
     """The authors' rule: a floor of ten tokens first, then fractions of T - 1, then half of T - 1.
 
     Example:
-        >>> [amount(Schedule.parse(16, 1), 0, tokens) for tokens in (197, 22, 12, 10)]
+        >>> [amount(Schedule.parse(16), 0, tokens) for tokens in (197, 22, 12, 10)]
         [16, 10, 2, 0]
     """
-    wanted: float = schedule.fraction if schedule.fraction is not None else (schedule.amounts or ())[layer]
+    wanted: float = schedule.wanted(layer)
     if num_tokens - wanted < _FLOOR:
         wanted = num_tokens - _FLOOR
     count = math.trunc((num_tokens - 1) * wanted) if 0 < wanted < 1 else int(wanted)

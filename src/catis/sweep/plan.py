@@ -177,8 +177,7 @@ def _amount(table: Table, key: str, value: Any) -> Any:
         value = (inner.take("r", int), inner.take("inflect", float))
         inner.close()
     if value is not None:
-        depth = len(value) if isinstance(value, list) else 12  # the model's own depth is checked when it is known
-        _checked(table, key, Schedule.parse, value, depth)
+        _checked(table, key, Schedule.parse, value)
     return value
 
 
