@@ -12,6 +12,7 @@ from safetensors.torch import save_file
 import catis
 import catis.zoo
 from catis.errors import CatisError
+from catis.core.reduction import Reduction
 from catis.evaluate import ImageCache, evaluate_run, load, name_run
 from catis.evaluate.predict import BrokenImageError
 from catis.evaluate.suite import evaluate_suite
@@ -45,7 +46,7 @@ def test_accuracy_is_that_of_an_independent_count(model):
     assert (plain.n_total, plain.n_read, plain.n_broken, plain.classes) == (48, 48, 0, 24)
     assert plain.top1 == pytest.approx(100 * plain.correct1 / 48)
     assert plain.top1_low < plain.top1 < plain.top1_high
-    cost = compare_macs(catis.zoo.load("tiny-6"), "tome", r=8)
+    cost = compare_macs(catis.zoo.load("tiny-6"), Reduction.of("tome", 8))
     assert (reduced.gmacs, reduced.gmacs_vanilla, tuple(reduced.tokens)) == (cost.reduced, cost.vanilla, cost.tokens)
     assert list(reduced.amounts) == [8] * 6
     assert (plain.method, plain.gmacs, plain.agreement, reduced.agreement_n) == ("vanilla", cost.vanilla, None, 48)
