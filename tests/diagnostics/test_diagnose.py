@@ -20,11 +20,12 @@ from typer.testing import CliRunner
 import catis
 from catis.cli import app
 from catis.data.preprocessing import Preprocessing
-from catis.diagnostics.figure import draw
 from catis.diagnostics.report import rows
 from catis.errors import CatisError
 from catis.health.check import diagnose
 from catis.health.critical_r import measure_critical_r
+from catis.report.chart import draw
+from catis.report.diagnosis import diagnosis_panels
 
 torch.set_num_threads(1)
 SMALL = Preprocessing((64, 64), 1.0)
@@ -104,7 +105,7 @@ def test_one_image_and_so_many_tokens_gone_that_one_is_left(model, images):
     assert found.reduced["rho_off"][-1].n == 0  # one token has no correlation
     assert math.isnan(rows(found)[-1]["matched"])
     json.dumps(found.to_dict(), allow_nan=False)
-    ElementTree.fromstring(draw(found))
+    ElementTree.fromstring(draw(diagnosis_panels(found), "t"))
 
 
 def test_a_transformers_classifier_and_a_wrapped_timm_model(model, images):

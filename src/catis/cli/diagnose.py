@@ -17,10 +17,10 @@ from torch import nn
 from catis import models
 from catis.cli.tables import print_table
 from catis.data.preprocessing import Preprocessing
-from catis.diagnostics.figure import save_figure
 from catis.diagnostics.report import Diagnosis, rows
 from catis.health.check import diagnose
 from catis.registry import list_methods
+from catis.report.diagnosis import save_figure
 
 __all__ = ["diagnose_command", "load_model"]
 

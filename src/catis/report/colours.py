@@ -1,6 +1,7 @@
-"""One colour and one marker per method, in every figure. Tol's palette, told apart by colour-blind readers too.
+"""One colour and one marker per method, in every figure.
 
-The colours are of middle lightness: at least 3:1 against white and against the dark page (tests/report).
+The colours are of middle lightness, 3:1 against white and against the dark page, and those of the methods stay apart
+for readers without red or green receptors (tests/report/test_chart.py measures both).
 """
 
 from __future__ import annotations
@@ -20,24 +21,21 @@ class Style(NamedTuple):
     marker: str = ""
 
 
+BLUE, PURPLE, GREEN, ORANGE, RED = (
+    Style("#0962de", "circle"),
+    Style("#9d67aa", "square"),
+    Style("#39a75e", "triangle"),
+    Style("#dd7a00", "diamond"),
+    Style("#be321e", "star"),
+)
 METHODS = {
-    "vanilla": Style(GREY, "cross"),
-    "tome": Style("#4477aa", "circle"),
-    "tofu": Style("#0a90b5", "square"),
-    "pitome": Style("#228833", "triangle"),
-    "mctf": Style("#b8860b", "diamond"),
-    "catis": Style("#cc3311", "star"),
-}
-OTHERS = (Style("#aa3377", "square"), Style("#7a6ad8", "triangle"), Style("#8c6d46", "diamond"))
+    "vanilla": Style(GREY, "cross"), "tome": BLUE, "tofu": PURPLE, "pitome": GREEN, "mctf": ORANGE, "catis": RED,
+}  # fmt: skip
+OTHERS = (Style("#b8458a", "square"), Style("#7a6ad8", "triangle"), Style("#8c6d46", "diamond"))
 """For methods that somebody adds, in the order in which a figure names them."""
 
-SIGNALS = {
-    "pairwise": Style("#4477aa", "circle"),
-    "pool": Style("#0a90b5", "square"),
-    "s_nf": Style("#228833", "triangle"),
-    "s_cls": Style("#b8860b", "diamond"),
-    "fused": Style("#cc3311", "star"),
-}
+SIGNALS = {"pairwise": BLUE, "pool": PURPLE, "s_nf": GREEN, "s_cls": ORANGE, "fused": RED}
+"""The signals whose rankings a diagnosis compares; they share no figure with methods."""
 
 
 def style_of(name: str, place: int = 0) -> Style:
@@ -45,6 +43,6 @@ def style_of(name: str, place: int = 0) -> Style:
 
     Example:
         >>> style_of("catis").colour, style_of("my-method", 1).marker
-        ('#cc3311', 'triangle')
+        ('#be321e', 'triangle')
     """
     return METHODS.get(name) or SIGNALS.get(name) or OTHERS[place % len(OTHERS)]

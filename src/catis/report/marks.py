@@ -1,0 +1,117 @@
+"""Curves, points and intervals of a chart, as SVG; every point says its values on hover."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from html import escape
+
+from catis.report.axes import Scale
+
+__all__ = ["MARKERS", "Line", "draw_curve", "draw_interval", "draw_key"]
+
+DASHES = {"solid": "", "dashed": ' stroke-dasharray="5 4"', "dotted": ' stroke-dasharray="1.5 3.5"'}
+SIZE = 3.2
+MARKERS = {
+    "square": ((-1, -1), (1, -1), (1, 1), (-1, 1)),
+    "triangle": ((0, -1.2), (1.2, 1), (-1.2, 1)),
+    "diamond": ((0, -1.4), (1.4, 0), (0, 1.4), (-1.4, 0)),
+    "star": tuple(
+        ((1.6, 0.7)[k % 2] * math.sin(k * math.pi / 5), (-1.6, -0.7)[k % 2] * math.cos(k * math.pi / 5))
+        for k in range(10)
+    ),
+    "cross": (
+        (-1.3, -0.7), (-0.7, -1.3), (0, -0.6), (0.7, -1.3), (1.3, -0.7), (0.6, 0),
+        (1.3, 0.7), (0.7, 1.3), (0, 0.6), (-0.7, 1.3), (-1.3, 0.7), (-0.6, 0),
+    ),
+}  # fmt: skip
+"""Corners of each marker but the circle."""
+
+
+@dataclass(frozen=True)
+class Line:
+    """One curve.
+
+    Attributes:
+        name: In the legend; curves of one name in several panels share an entry.
+        x: Positions.
+        y: Values; the curve is interrupted at NaN.
+        colour: Any SVG colour; `catis.report.colours` has that of each method.
+        marker: "circle", one of MARKERS, or "" for none.
+        dash: "solid", "dashed" or "dotted".
+        joined: Whether to join the points.
+        low: Lower ends of intervals, one per point, or none at all: a band along a curve, whiskers at loose points.
+        high: Upper ends.
+        labels: What each point says on hover in place of its values.
+    """
+
+    name: str
+    x: Sequence[float]
+    y: Sequence[float]
+    colour: str
+    marker: str = ""
+    dash: str = "solid"
+    joined: bool = True
+    low: Sequence[float] = ()
+    high: Sequence[float] = ()
+    labels: Sequence[str] = ()
+
+    def hover(self, at: int) -> str:
+        """What a point says."""
+        if self.labels:
+            return self.labels[at]
+        ends = f" ({self.low[at]:.4g} to {self.high[at]:.4g})" if self.low and math.isfinite(self.low[at]) else ""
+        return f"{self.name}: {self.y[at]:.4g}{ends} at {self.x[at]:.4g}"
+
+
+def draw_curve(line: Line, x: Scale, y: Scale) -> str:
+    """The curve in its unbroken runs, and its points."""
+    parts = []
+    for run in _runs(line) if line.joined else []:
+        points = " ".join(f"{x(line.x[at]):.2f},{y(line.y[at]):.2f}" for at in run)
+        parts.append(f'<polyline points="{points}" fill="none" {_stroke(line)}/>')
+    if line.marker:
+        known = [at for run in _runs(line) for at in run]
+        parts += [_mark(line, x(line.x[at]), y(line.y[at]), line.hover(at)) for at in known]
+    return "".join(parts)
+
+
+def draw_interval(line: Line, x: Scale, y: Scale) -> str:
+    """A band along a joined curve; whiskers at loose points."""
+    known = [at for at in range(len(line.low)) if math.isfinite(line.low[at]) and math.isfinite(line.high[at])]
+    if not line.joined:
+        ends = [(x(line.x[at]), y(line.low[at]), y(line.high[at])) for at in known]
+        return "".join(f'<path d="M{at:.2f} {a:.2f}V{b:.2f}" fill="none" {_stroke(line)}/>' for at, a, b in ends)
+    around = [(line.x[at], line.high[at]) for at in known] + [(line.x[at], line.low[at]) for at in reversed(known)]
+    points = " ".join(f"{x(a):.2f},{y(b):.2f}" for a, b in around)
+    return f'<polygon points="{points}" fill="{line.colour}" fill-opacity="0.14"/>' if known else ""
+
+
+def draw_key(line: Line, left: float, y: float) -> str:
+    """How a curve looks, for the legend: 26 pixels wide."""
+    stroke = f'<line x1="{left}" x2="{left + 26}" y1="{y}" y2="{y}" {_stroke(line)}/>' if line.joined else ""
+    return stroke + (_mark(line, left + 13, y) if line.marker else "")
+
+
+def _runs(line: Line) -> list[list[int]]:
+    """Indices of the points that belong together: a NaN ends a run."""
+    runs: list[list[int]] = [[]]
+    for at, value in enumerate(line.y):
+        if math.isfinite(value):
+            runs[-1].append(at)
+        else:
+            runs.append([])
+    return [run for run in runs if run]
+
+
+def _stroke(line: Line) -> str:
+    return f'stroke="{line.colour}" stroke-width="1.8"{DASHES[line.dash]}'
+
+
+def _mark(line: Line, x: float, y: float, hover: str = "") -> str:
+    told = f"<title>{escape(hover)}</title>" if hover else ""
+    if line.marker == "circle":
+        return f'<circle cx="{x:.2f}" cy="{y:.2f}" r="3.4" fill="{line.colour}">{told}</circle>'
+    points = " ".join(f"{x + SIZE * a:.2f},{y + SIZE * b:.2f}" for a, b in MARKERS[line.marker])
+    return f'<polygon points="{points}" fill="{line.colour}">{told}</polygon>'

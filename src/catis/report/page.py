@@ -1,0 +1,81 @@
+"""A report as one self-contained page: text, tables and figures in sections, in light, dark and print."""
+
+from __future__ import annotations
+
+import base64
+from collections.abc import Sequence
+from html import escape
+
+__all__ = ["bullets", "chart_figure", "make_page", "paragraph", "picture_figure"]
+
+STYLE = """
+:root { color-scheme: light dark; --ink: #222; --soft: #5f5f5f; --page: #fafaf8; --paper: #fff; --rule: #d9d9d4;
+  --mark: #fff8e6; --bad: #b3261e; }
+@media screen and (prefers-color-scheme: dark) { :root { --ink: #e6e6e3; --soft: #a8a8a3; --page: #101214;
+  --paper: #16181c; --rule: #3a3d42; --mark: #2b2617; --bad: #ff8a80; } }
+body { font: 16px/1.55 system-ui, Helvetica, Arial, sans-serif; color: var(--ink); background: var(--page); margin: 0; }
+main { max-width: 920px; margin: 0 auto; padding: 32px 20px 80px; }
+h1 { font-size: 30px; margin: 0 0 4px; } h2 { font-size: 21px; margin: 44px 0 8px; }
+.lead { font-size: 19px; } .note, figcaption, footer { color: var(--soft); font-size: 13.5px; }
+.mark { background: var(--mark); border-left: 4px solid #e0a800; padding: 12px 16px; }
+pre { background: var(--paper); border: 1px solid var(--rule); border-radius: 6px; padding: 12px; overflow-x: auto; }
+figure { margin: 16px 0; background: var(--paper); border: 1px solid var(--rule); border-radius: 6px; padding: 12px; }
+figure img { display: block; max-width: 100%; height: auto; margin: 0 auto; }
+.panels { display: flex; flex-wrap: wrap; justify-content: center; }
+.panels svg { flex: 1 1 340px; max-width: 560px; height: auto; }
+.legend { display: flex; flex-wrap: wrap; gap: 2px 20px; font-size: 13.5px; }
+.legend svg { vertical-align: middle; }
+.scroll { overflow-x: auto; }
+table { border-collapse: collapse; background: var(--paper); font-size: 14px; font-variant-numeric: tabular-nums; }
+th { text-align: left; border-bottom: 2px solid var(--soft); padding: 6px 9px; font-weight: 600; }
+td { padding: 3px 9px; white-space: nowrap; } tr.end td { border-bottom: 1px solid var(--rule); }
+th.number, td.number { text-align: right; } b.bad { color: var(--bad); }
+table.prose td { white-space: normal; vertical-align: top; padding: 7px 9px; }
+footer { margin-top: 48px; }
+@media print { body { background: #fff; } figure, table, .mark { break-inside: avoid; } }
+"""
+
+
+def make_page(title: str, parts: Sequence[str], footer: str = "") -> str:
+    """A page that asks for nothing from outside.
+
+    Args:
+        title: Its heading.
+        parts: HTML of its parts: of `paragraph`, `chart_figure`, `Table.html` and so on, with headings between.
+        footer: Text of the last lines.
+
+    Example:
+        >>> make_page("A & B", [paragraph("x < y")]).count("&lt;")
+        1
+    """
+    return (
+        '<!doctype html>\n<html lang="en"><head><meta charset="utf-8">'
+        f'<meta name="viewport" content="width=device-width, initial-scale=1"><title>{escape(title)}</title>'
+        f"<style>{STYLE}</style></head>\n<body><main>\n<h1>{escape(title)}</h1>\n"
+        + "\n".join(parts)
+        + f"\n<footer>{escape(footer)}</footer>\n</main></body></html>\n"
+    )
+
+
+def paragraph(text: str, kind: str = "") -> str:
+    """A paragraph: plain, "lead" for the first, "note" for the small print, "mark" for what must not be missed."""
+    return f'<p class="{kind}">{escape(text)}</p>' if kind else f"<p>{escape(text)}</p>"
+
+
+def bullets(sentences: Sequence[str]) -> str:
+    """A list."""
+    return "<ul>" + "".join(f"<li>{escape(sentence)}</li>" for sentence in sentences) + "</ul>"
+
+
+def chart_figure(chart: str, caption: str) -> str:
+    """What `draw_wrapping` drew, with a caption."""
+    return f"<figure>{chart}<figcaption>{escape(caption)}</figcaption></figure>"
+
+
+def picture_figure(png: bytes, caption: str) -> str:
+    """A picture of pixels inside the page, with a caption that is also its alternative text."""
+    data = base64.b64encode(png).decode()
+    return (
+        f'<figure><img alt="{escape(caption)}" src="data:image/png;base64,{data}">'
+        f"<figcaption>{escape(caption)}</figcaption></figure>"
+    )
