@@ -13,14 +13,13 @@ import catis.cli.demo
 import catis.zoo.models
 from catis.cli import app
 from catis.demo import findings
-from catis.demo.folder import MARKER, check_target, write_folder
 from catis.demo.settings import FULL
-from catis.demo.work import planned_work
+from catis.report.folder import check_folder, marker, write_folder
 from tests.demo.conftest import TINY
 
 FILES = {
     "report.html", "numbers.json", "table.csv", "accuracy.svg", "r_crit.svg", "rho_s.svg", "rho_off.svg", "tokens.png",
-    MARKER,
+    marker("demo"),
 }  # fmt: skip
 
 
@@ -48,7 +47,14 @@ def test_tables_report_and_last_line(tiny, tmp_path, monkeypatch):
     assert result.exit_code == 0, result.output
     assert result.output.rstrip().splitlines()[-1] == f"report: {tmp_path / 'catis-demo' / 'report.html'}"
     assert {entry.name for entry in (tmp_path / "catis-demo").iterdir()} == FILES
-    for words in ("Five methods", "r_crit, clean", "paper's k", "What this shows and what not", "In short"):
+    for words in (
+        "Five methods",
+        "r_crit, clean",
+        "paper's k",
+        "What this shows and what not",
+        "In short",
+        "Now your model",
+    ):
         assert words in result.output, words
 
 
@@ -103,16 +109,16 @@ def test_ctrl_c_leaves_nothing(tmp_path, monkeypatch):
 
 def test_ctrl_c_in_the_middle_of_the_work_ends_the_workers(tmp_path):
     """Interrupted from the progress report, between passes: the pool ends and nothing hangs."""
-    calls = []
+    shares = []
 
-    def stage(what, work):
-        calls.append(work)
+    def stage(what, share):
+        shares.append(share)
         if what == "r_crit, rho_s and rho_off":
             raise KeyboardInterrupt
 
     with pytest.raises(KeyboardInterrupt):
         findings.run(TINY, stage)
-    assert sum(calls) < planned_work(TINY)
+    assert 0 < shares[-1] < 1
 
 
 @pytest.mark.parametrize("seed", ["-1", "text", "4294967296", "1.5"])
@@ -145,11 +151,11 @@ def test_outputs_that_cannot_be_written_are_refused_before_any_work(tmp_path, mo
 
 def test_a_demo_folder_with_something_added_is_refused(tmp_path):
     out = tmp_path / "demo"
-    write_folder(out, {"report.html": b"x"})
-    check_target(out)
+    write_folder(out, {"report.html": b"x"}, "demo")
+    check_folder(out, "demo")
     (out / "notes.txt").write_text("mine")
     with pytest.raises(ValueError, match=r"holds notes\.txt"):
-        check_target(out)
+        check_folder(out, "demo")
 
 
 def test_a_folder_without_permission(tmp_path, monkeypatch):
@@ -163,7 +169,7 @@ def test_a_folder_without_permission(tmp_path, monkeypatch):
 
 def test_a_full_disk_leaves_the_old_folder_and_nothing_else(tiny, tmp_path, monkeypatch):
     out = tmp_path / "demo"
-    write_folder(out, {"report.html": b"old"})
+    write_folder(out, {"report.html": b"old"}, "demo")
     real = Path.write_bytes
 
     def full(self, data):
@@ -179,7 +185,7 @@ def test_a_full_disk_leaves_the_old_folder_and_nothing_else(tiny, tmp_path, monk
 
 def test_a_rename_that_fails_brings_the_old_folder_back(tmp_path, monkeypatch):
     out = tmp_path / "demo"
-    write_folder(out, {"report.html": b"old"})
+    write_folder(out, {"report.html": b"old"}, "demo")
     real = Path.rename
 
     def rename(self, target):
@@ -189,7 +195,7 @@ def test_a_rename_that_fails_brings_the_old_folder_back(tmp_path, monkeypatch):
 
     monkeypatch.setattr(Path, "rename", rename)
     with pytest.raises(OSError, match="Input/output error"):
-        write_folder(out, {"report.html": b"new"})
+        write_folder(out, {"report.html": b"new"}, "demo")
     assert os.listdir(tmp_path) == ["demo"]
     assert (out / "report.html").read_bytes() == b"old"
 

@@ -12,8 +12,7 @@ from scipy import stats
 
 import catis
 from catis import zoo
-from catis.demo.claims import judge_claims
-from catis.demo.compare import compare
+from catis.demo.claims import judge_claims, verdict
 from catis.demo.figures import draw_figures
 from catis.demo.findings import run
 from catis.demo.limits import first_loss
@@ -21,8 +20,10 @@ from catis.demo.numbers import numbers_json, table_csv
 from catis.demo.page import report_files
 from catis.demo.settings import Settings, grid, parse_seed
 from catis.demo.tables import law_table, limit_table, main_table, pair_table
-from catis.demo.work import planned_work
+from catis.demo.words import sweet_spots
 from catis.diagnostics.critical import fit_depth
+from catis.evaluate.metrics import compare
+from catis.runs.predictions import Predictions
 from tests.demo.conftest import TINY
 
 
@@ -83,7 +84,7 @@ def test_bit_for_bit_the_same_whatever_the_threads(found):
     before, done = torch.get_num_threads(), []
     torch.set_num_threads(4)
     try:
-        again = run(TINY, lambda what, work: done.append(work))
+        again = run(TINY, lambda what, share: done.append(share))
         assert torch.get_num_threads() == 4
     finally:
         torch.set_num_threads(before)
@@ -92,7 +93,8 @@ def test_bit_for_bit_the_same_whatever_the_threads(found):
     assert all(first[name] == second[name] for name in first)
     assert numbers_json(found) == numbers_json(again)
     assert untimed(table_csv(found)) == untimed(table_csv(again))
-    assert sum(done) == pytest.approx(planned_work(TINY))  # so that the progress bar ends at 100 %
+    assert done == sorted(done)
+    assert done[-1] == pytest.approx(1)  # so that the progress bar ends at 100 %
 
 
 def untimed(text: str) -> list[dict[str, str]]:
@@ -116,12 +118,14 @@ def test_another_seed_is_other_images(found):
 def test_the_page_holds_everything_and_asks_for_nothing(found):
     files = report_files(found, {"torch": "x"})
     page = files["report.html"].decode()
-    assert page.count("<svg") == 4
+    assert page.count("<figure") == 5
+    assert page.count('role="img"') == 4 + 1 + 2 + 2  # a panel each, so that they stand below each other on a phone
+    assert page.index("times as fast") < page.index("<figure")
     assert "data:image/png;base64," in page
     assert not re.findall(r'(?:src|href)="(?!data:)', page)
     for table in (main_table(found), pair_table(found), limit_table(found, "clean"), law_table(found, "clean")):
         assert table.title.split(" (")[0] in page
-        assert {len(row) for row in table.rows} == {len(table.header)}
+        assert {len(row) for row in table.rows} == {len(table.columns)}
     numbers = json.loads(files["numbers.json"])
     assert numbers["n"] == {"clean": 10, "shifted": 6}
     assert len(numbers["rows"]) == len(found.rows) == len(untimed(files["table.csv"].decode()))
@@ -131,28 +135,48 @@ def replaced(found, **fields):
     return type(found)(**{**found.__dict__, **fields})
 
 
+def predicted(right) -> Predictions:
+    """Of images whose class is 0."""
+    n = len(right)
+    top = np.where(right, 0, 1)[:, None]
+    return Predictions([str(k) for k in range(n)], np.zeros(n, np.int64), top, np.ones(n), np.ones(n))
+
+
 def test_verdicts_follow_the_numbers(found):
     """The same words cannot come out of opposite numbers."""
-    good, bad = np.ones(50, bool), np.zeros(50, bool)
+    good, bad = predicted(np.ones(50, bool)), predicted(np.zeros(50, bool))
     better, worse = ({key: compare(*pair) for key in found.pairs} for pair in ((good, bad), (bad, good)))
     assert judge_claims(replaced(found, pairs=better))[0].verdict == "better wherever a difference shows"
     assert judge_claims(replaced(found, pairs=worse))[0].verdict == "no: worse wherever a difference shows"
     same = {key: compare(good, good) for key in found.pairs}
     assert judge_claims(replaced(found, pairs=same))[0].verdict.startswith("not shown")
-    assert "*" in pair_table(replaced(found, pairs=better)).rows[0][-1]
-    assert "*" not in pair_table(replaced(found, pairs=same)).rows[0][-1]
+    assert "*" in pair_table(replaced(found, pairs=better)).rows[0][-1].value
+    assert "*" not in pair_table(replaced(found, pairs=same)).rows[0][-1].value
 
 
 def test_pairs_are_compared_exactly():
     rng = np.random.default_rng(0)
     first, second = rng.random(60) < 0.8, rng.random(60) < 0.5
-    pair = compare(first, second)
+    pair = compare(predicted(first), predicted(second))
     wins, losses = (first & ~second).sum(), (second & ~first).sum()
-    assert pair.difference == pytest.approx(first.mean() - second.mean())
-    assert pair.p == pytest.approx(stats.binomtest(int(wins), int(wins + losses)).pvalue)
+    assert pair.points == pytest.approx(100 * (first.mean() - second.mean()))
+    assert pair.p_value == pytest.approx(stats.binomtest(int(wins), int(wins + losses)).pvalue)
     low, high = stats.ttest_rel(first.astype(float), second.astype(float)).confidence_interval()
-    assert (pair.low, pair.high) == (pytest.approx(low), pytest.approx(high))
-    assert compare(first, first).verdict == "no difference"
+    assert (pair.low, pair.high) == (pytest.approx(100 * low, abs=2), pytest.approx(100 * high, abs=2))
+    assert verdict(compare(predicted(first), predicted(first))) == "no difference"
+
+
+def test_the_sweet_spot_is_the_largest_r_that_loses_at_most_a_point(found):
+    def told(shares):
+        rows = [
+            type(row)(**{**row.__dict__, "accuracy": {"clean": shares.get(row.r, 0.5), "shifted": 0.5}})
+            for row in found.rows
+        ]
+        return sweet_spots(replaced(found, rows=rows))[1]
+
+    assert "tiny-12 with CATIS at r=9: " in told({0: 0.9, 9: 0.895, 18: 0.88})
+    assert "tiny-12 with CATIS at r=18: " in told({0: 0.9, 9: 0.7, 18: 0.9})
+    assert told({0: 0.9}).startswith("tiny-12: every r tried costs more than a point.")
 
 
 def test_exactly_five_points_are_not_more_than_five():

@@ -11,8 +11,8 @@ from safetensors.torch import save_file
 
 import catis
 import catis.zoo
-from catis.errors import CatisError
 from catis.core.reduction import Reduction
+from catis.errors import CatisError
 from catis.evaluate import ImageCache, evaluate_run, load, name_run
 from catis.evaluate.predict import BrokenImageError
 from catis.evaluate.suite import evaluate_suite

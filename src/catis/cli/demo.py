@@ -7,23 +7,19 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
-from rich.box import SIMPLE_HEAD
 from rich.console import Console
 from rich.progress import BarColumn, Progress, TaskProgressColumn, TextColumn, TimeElapsedColumn, TimeRemainingColumn
-from rich.table import Table
-from rich.text import Text
 
 from catis import __version__
-from catis.demo.folder import check_target, write_folder
 from catis.demo.settings import DEFAULT, FULL, QUICK, Settings, parse_seed
+from catis.report.folder import check_folder, write_folder
 
 if TYPE_CHECKING:
     from catis.demo.findings import Findings
-    from catis.demo.tables import TextTable
 
 __all__ = ["demo_command"]
 
-INTERRUPTED = 130
+INTERRUPTED, KIND = 130, "demo"
 
 
 def demo_command(
@@ -47,7 +43,7 @@ def demo_command(
     if quick and full:
         raise ValueError("--quick and --full were given: expected one of them, or neither")
     settings = (QUICK if quick else FULL if full else DEFAULT).seeded(parse_seed(seed))
-    target = check_target(out)
+    target = check_folder(out, KIND)
     try:
         show_demo(settings, target, Console(highlight=False))
     except KeyboardInterrupt:
@@ -65,49 +61,35 @@ def show_demo(settings: Settings, target: Path, console: Console) -> None:
     from catis.demo.words import introduction
 
     console.print(introduction(settings), markup=False)
-    found = _run(settings, console)
-    _print(found, console)
+    findings = _run(settings, console)
+    _print(findings, console)
     told = {"catis": __version__, "torch": torch.__version__, "seconds": f"{time.perf_counter() - start:.0f}"}
-    write_folder(target, report_files(found, told))
+    write_folder(target, report_files(findings, told), KIND)
     console.print(f"{told['seconds']} seconds. Figures, numbers.json and table.csv are beside the report:")
     console.print(f"report: {target / 'report.html'}", soft_wrap=True, markup=False)
 
 
 def _run(settings: Settings, console: Console) -> Findings:
     from catis.demo.findings import run
-    from catis.demo.work import planned_work
 
     columns = (TextColumn("{task.description}"), BarColumn(), TaskProgressColumn(), TimeElapsedColumn())
     with Progress(*columns, TextColumn("left"), TimeRemainingColumn(), console=console, transient=True) as bar:
-        task = bar.add_task("loading models", total=planned_work(settings))
-        return run(settings, lambda what, work: bar.update(task, description=what, advance=work))
+        task = bar.add_task("loading models", total=1.0)
+        return run(settings, lambda what, share: bar.update(task, description=what, completed=share))
 
 
-def _print(found: Findings, console: Console) -> None:
-    from catis.demo.claims import judge_claims
+def _print(findings: Findings, console: Console) -> None:
     from catis.demo.tables import claim_table, law_table, limit_table, main_table, pair_table
-    from catis.demo.words import honest_words, summary
+    from catis.demo.words import NEXT, honest_words, summary, sweet_spots
 
-    tables = [main_table(found), pair_table(found)]
-    tables += [table for view in found.limits for table in (limit_table(found, view), law_table(found, view))]
-    for table in [*tables, claim_table(judge_claims(found))]:
-        console.print(_rich(table))
-        if table.note:
-            console.print(table.note, style="dim", markup=False)
+    tables = [main_table(findings), pair_table(findings)]
+    tables += [table(findings, view) for view in findings.limits for table in (limit_table, law_table)]
+    for table in [*tables, claim_table(findings)]:
+        table.print(console)
         console.print()
     console.print("In short", style="bold")
-    for sentence in summary(found):
+    for sentence in (*sweet_spots(findings), *summary(findings)):
         console.print(f"- {sentence}", markup=False)
-    console.print()
-    console.print(honest_words(found), markup=False)
-    console.print()
-
-
-def _rich(table: TextTable) -> Table:
-    shown = Table(title=table.title, title_justify="left", title_style="bold", box=SIMPLE_HEAD, padding=(0, 1, 0, 0))
-    for name in table.header:
-        shown.add_column(name, justify="left" if table.words else "right", no_wrap=not table.words)
-    for y, row in enumerate(table.rows):
-        cells = [Text(cell, style="bold" if (y, x) in table.bold else "") for x, cell in enumerate(row)]
-        shown.add_row(*cells, end_section=y in table.ends)
-    return shown
+    console.print(f"\n{honest_words(findings)}\n", markup=False)
+    console.print("Now your model", style="bold")
+    console.print(f"{NEXT}\n", markup=False, soft_wrap=True)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from functools import partial
 
@@ -11,23 +11,21 @@ from torch import nn
 
 from catis import zoo
 from catis.core.reduction import Reduction
-from catis.demo.compare import Paired, compare
+from catis.data.preprocessing import Preprocessing
 from catis.demo.images import View, make_views
 from catis.demo.limits import Law, Limit, find_limit, fit_laws
 from catis.demo.probes import Probed, probe
-from catis.demo.scores import VANILLA, ModelScores, Variant, measure
-from catis.demo.settings import Settings
+from catis.demo.scores import VANILLA, Scores
+from catis.demo.settings import OURS, Settings
 from catis.demo.tokens import token_picture
-from catis.demo.work import amounts, bisection_passes, is_compared, limit_views, probe_amount, probe_work
-from catis.demo.workers import Workers, one_thread
+from catis.demo.workers import Task, Workers, one_thread
+from catis.evaluate.metrics import Difference, compare
 from catis.macs import compare_macs
-from catis.zoo.models import DEPTHS
 
 __all__ = ["Findings", "Row", "Stage", "run"]
 
-OURS = "catis"
 Stage = Callable[[str, float], None]
-"""Called with what is being done and the work just finished, in images times blocks."""
+"""Called with what is being done, and the share of all work that is done."""
 
 
 @dataclass(frozen=True)
@@ -70,7 +68,7 @@ class Findings:
         rounds: Batches behind each timing.
         rows: The table.
         curves: Accuracy by (model, view, method) at every r tried, 0 included.
-        pairs: CATIS against each other method by (model, view, r, method).
+        pairs: CATIS against each other method by (model, view, r, method), and against "vanilla".
         limits: r_crit by view, then by (model, method).
         laws: The fits of r_crit against 1/L, by view and method.
         probed: rho_s and rho_off by model.
@@ -83,15 +81,19 @@ class Findings:
     rounds: int
     rows: list[Row]
     curves: dict[tuple[str, str, str], dict[int, float]]
-    pairs: dict[tuple[str, str, int, str], Paired]
+    pairs: dict[tuple[str, str, int, str], Difference]
     limits: dict[str, dict[tuple[str, str], Limit]]
     laws: dict[str, dict[str, Law]]
     probed: dict[str, Probed]
     picture: Image.Image
     caption: str
 
+    def method_pairs(self) -> dict[tuple[str, str, int, str], Difference]:
+        """CATIS against each other method."""
+        return {key: pair for key, pair in self.pairs.items() if key[-1] != VANILLA.method.name}
 
-def run(settings: Settings, stage: Stage = lambda what, work: None) -> Findings:
+
+def run(settings: Settings, stage: Stage = lambda what, share: None) -> Findings:
     """Measure everything. The same settings give the same numbers, apart from the timings.
 
     Raises:
@@ -99,127 +101,118 @@ def run(settings: Settings, stage: Stage = lambda what, work: None) -> Findings:
     """
     with one_thread():
         models: dict[str, nn.Module] = {name: zoo.load(name) for name in settings.models}
-        stage("making images", 0)
+        stage("making images", 0.0)
         views = make_views(settings)
         with Workers(models) as workers:
-            return _run(settings, models, views, workers, _Stages(stage))
+            return _run(settings, models, views, workers, stage)
 
 
 def _run(
-    settings: Settings, models: dict[str, nn.Module], views: dict[str, View], workers: Workers, say: _Stages
+    settings: Settings, models: Mapping[str, nn.Module], views: Mapping[str, View], workers: Workers, stage: Stage
 ) -> Findings:
+    deep = sorted(settings.models, key=lambda name: -zoo.models.DEPTHS[name])  # long tasks first: both end together
     scores = {
-        name: ModelScores(name, DEPTHS[name], views, settings.batch, workers, say.tick) for name in settings.models
+        name: Scores(name, Preprocessing.for_model(models[name]), views, settings.batch, workers) for name in deep
     }
-    deep = sorted(scores.values(), key=lambda one: -one.depth)  # long tasks first, so that workers end together
-    say.now(f"{len(settings.methods)} methods, clean and shifted")
-    measure(workers, [wanted for one in deep for wanted in _wanted(one, settings)])
-    say.now("r_crit, rho_s and rho_off")
-    limits, probed = _search(scores, workers, settings, say)
-    say.now("picture")
-    first = scores[settings.compared[0]]
-    picture, caption = token_picture(models[first.name], first.name, views["clean"], amounts(first.depth, settings)[-2])
+    table = [task for name in deep for view in views for task in _table_tasks(scores[name], view, settings)]
+    probes = {name: _probe_task(name, views["clean"], workers, settings) for name in deep if name in settings.compared}
+    keys = [(view, name, method) for view in settings.limit_views for name in deep for method in settings.methods]
+    searches = [_limit_task(scores[name], view, len(views[view]), method, settings) for view, name, method in keys]
+    progress = _Progress(stage, sum(task.work for task in (*table, *probes.values(), *searches)))
+    progress.begin(f"{len(settings.methods)} methods, clean and shifted")
+    workers.run(table, progress.add)
+    progress.begin("r_crit, rho_s and rho_off")
+    results = workers.run([*probes.values(), *searches], progress.add)
+    probed = dict(zip(probes, results, strict=False))
+    limits: dict[str, dict[tuple[str, str], Limit]] = {view: {} for view in settings.limit_views}
+    for (view, name, method), limit in zip(keys, results[len(probes) :], strict=True):
+        limits[view][name, method] = limit
+    progress.begin("picture")
+    first = settings.compared[0]
+    before = scores[first].predictions("clean", VANILLA).top[:, 0].tolist()
+    drawn = Reduction.of(OURS, settings.amounts(first)[-2])
+    picture, caption = token_picture(models[first], first, views["clean"], before, drawn)
     return Findings(
         settings=settings,
         n={name: len(view) for name, view in views.items()},
-        rounds=first.rounds(),
-        rows=[row for name in settings.compared for row in _rows(scores[name], models[name], settings)],
-        curves=_curves(scores, settings),
-        pairs=_pairs(scores, settings),
+        rounds=len(scores[first].seconds(VANILLA)),
+        rows=[row for name in settings.compared for row in _rows(scores[name], models[name], settings, views)],
+        curves=_curves(scores, settings, views),
+        pairs=_pairs(scores, settings, views),
         limits=limits,
-        laws={view: fit_laws(found, settings.methods) for view, found in limits.items()},
-        probed=probed,
+        laws={view: fit_laws(limits[view], settings.methods) for view in limits},
+        probed={name: probed[name] for name in settings.compared},
         picture=picture,
         caption=caption,
     )
 
 
-class _Stages:
-    """Remembers what is being done while the passes report their work."""
+class _Progress:
+    """Turns work that is finished into a share of all of it."""
 
-    def __init__(self, stage: Stage) -> None:
-        self._stage, self._what = stage, ""
+    def __init__(self, stage: Stage, total: float) -> None:
+        self._stage, self._total, self._done, self._what = stage, total, 0.0, ""
 
-    def now(self, what: str) -> None:
+    def begin(self, what: str) -> None:
         self._what = what
-        self.tick(0)
+        self.add(0.0)
 
-    def tick(self, work: float) -> None:
-        self._stage(self._what, work)
-
-
-def _wanted(scores: ModelScores, settings: Settings) -> list[tuple[ModelScores, str, list[Variant]]]:
-    """The table's passes; of a model that is not in the table, vanilla's only."""
-    compared = is_compared(scores.name, settings)
-    variants = [(method, r) for r in amounts(scores.depth, settings) for method in settings.methods]
-    views = list(scores.views) if compared else limit_views(settings)
-    return [(scores, view, variants if compared else []) for view in views]
+    def add(self, work: float) -> None:
+        self._done += work
+        self._stage(self._what, self._done / self._total)
 
 
-def _search(
-    scores: dict[str, ModelScores], workers: Workers, settings: Settings, say: _Stages
-) -> tuple[dict[str, dict[tuple[str, str], Limit]], dict[str, Probed]]:
-    """r_crit of every model and method, and the probes: tasks that do not wait for each other, deep models first."""
-
-    def limit(one: ModelScores, view: str, method: str) -> Limit:
-        before = len(one.tried(view, method))
-        found = find_limit(one, view, method, settings)
-        passes = len(one.tried(view, method)) - before
-        unspent = bisection_passes(one.depth, is_compared(one.name, settings), settings) - passes
-        say.tick(unspent * len(one.views[view]) * one.depth)
-        return found
-
-    def probed(one: ModelScores) -> Probed:
-        found = probe(
-            workers.model(one.name), one.name, one.views["clean"], probe_amount(one.depth, settings), settings
-        )
-        say.tick(probe_work(settings, one.depth))
-        return found
-
-    deep = sorted(scores.values(), key=lambda one: -one.depth)
-    seen = [one for one in deep if is_compared(one.name, settings)]
-    keys = [(view, one, method) for view in limit_views(settings) for one in deep for method in settings.methods]
-    tasks: list[Callable[[], Limit | Probed]] = [partial(probed, one) for one in seen]
-    tasks += [partial(limit, one, view, method) for view, one, method in keys]
-    results = workers.run(tasks)
-    by_name = {one.model: one for one in results if isinstance(one, Probed)}
-    limits: dict[str, dict[tuple[str, str], Limit]] = {view: {} for view in limit_views(settings)}
-    for (view, one, method), found in zip(keys, results[len(seen) :], strict=True):
-        assert isinstance(found, Limit)
-        limits[view][one.name, method] = found
-    return limits, {name: by_name[name] for name in settings.compared}
+def _table_tasks(scores: Scores, view: str, settings: Settings) -> list[Task]:
+    """The table's passes; of a model that is not in the table, vanilla's only, where r_crit needs it."""
+    reductions = [Reduction.of(method, r) for r in settings.amounts(scores.name) for method in settings.methods]
+    return scores.tasks(view, [VANILLA, *reductions]) if reductions or view in settings.limit_views else []
 
 
-def _rows(scores: ModelScores, model: nn.Module, settings: Settings) -> list[Row]:
-    variants = [VANILLA, *((m, r) for r in amounts(scores.depth, settings) for m in settings.methods)]
+def _limit_task(scores: Scores, view: str, n: int, method: str, settings: Settings) -> Task:
+    work = n * scores.depth * settings.bisection_passes(scores.name)
+    return Task(work, partial(find_limit, scores, view, method, settings))
+
+
+def _probe_task(name: str, clean: View, workers: Workers, settings: Settings) -> Task:
+    """One pass on clean and noisy images, one per method; the diagnostics themselves take about half again."""
+    work = 1.5 * (2 + len(settings.methods)) * settings.probed * zoo.models.DEPTHS[name]
+    return Task(work, lambda: probe(workers.model(name), name, clean, settings))
+
+
+def _rows(scores: Scores, model: nn.Module, settings: Settings, views: Mapping[str, View]) -> list[Row]:
+    reductions = [Reduction.of(method, r) for r in settings.amounts(scores.name) for method in settings.methods]
     rows = []
-    for method, r in variants:
-        macs = compare_macs(model, Reduction.of(method, r) if r else Reduction.none())
-        accuracy = {view: scores.accuracy(view, (method, r)) for view in scores.views}
-        speed = scores.speed_up((method, r))
-        rows.append(
-            Row(scores.name, method, r, macs.tokens[-1], macs.reduced, macs.vanilla / macs.reduced, accuracy, speed)
-        )
+    for reduction in [VANILLA, *reductions]:
+        macs = compare_macs(model, reduction)
+        accuracy = {view: scores.accuracy(view, reduction) for view in views}
+        cost = (macs.tokens[-1], macs.reduced, macs.vanilla / macs.reduced)
+        speed = scores.speed_up(reduction)
+        rows.append(Row(scores.name, reduction.method.name, int(reduction.r), *cost, accuracy, speed))
     return rows
 
 
-def _curves(scores: dict[str, ModelScores], settings: Settings) -> dict[tuple[str, str, str], dict[int, float]]:
+def _curves(
+    scores: Mapping[str, Scores], settings: Settings, views: Mapping[str, View]
+) -> dict[tuple[str, str, str], dict[int, float]]:
     return {
-        (name, view, method): {0: one.accuracy(view, VANILLA)}
-        | {r: one.accuracy(view, (method, r)) for r in one.tried(view, method)}
-        for name, one in scores.items()
-        if name in settings.compared
-        for view in one.views
-        for method in settings.methods
-    }
-
-
-def _pairs(scores: dict[str, ModelScores], settings: Settings) -> dict[tuple[str, str, int, str], Paired]:
-    return {
-        (name, view, r, method): compare(scores[name].correct(view, (OURS, r)), scores[name].correct(view, (method, r)))
+        (name, view, method): {0: scores[name].accuracy(view, VANILLA)}
+        | {r: scores[name].accuracy(view, Reduction.of(method, r)) for r in scores[name].tried(view, method)}
         for name in settings.compared
-        for view in scores[name].views
-        for r in amounts(scores[name].depth, settings)
+        for view in views
         for method in settings.methods
-        if method != OURS
     }
+
+
+def _pairs(
+    scores: Mapping[str, Scores], settings: Settings, views: Mapping[str, View]
+) -> dict[tuple[str, str, int, str], Difference]:
+    others = [method for method in settings.methods if method != OURS]
+    pairs = {}
+    for name in settings.compared:
+        for view in views:
+            for r in settings.amounts(name):
+                ours = scores[name].predictions(view, Reduction.of(OURS, r))
+                for reduction in (VANILLA, *(Reduction.of(method, r) for method in others)):
+                    other = scores[name].predictions(view, reduction)
+                    pairs[name, view, r, reduction.method.name] = compare(ours, other)
+    return pairs

@@ -5,12 +5,11 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import numpy as np
-import torch
 from numpy.typing import NDArray
-from torch import Tensor
 
 from catis import zoo
 from catis.demo.settings import SHIFTS, Settings
+from catis.evaluate.prepared import Labels, PreparedImages
 
 __all__ = ["View", "make_views"]
 
@@ -21,16 +20,20 @@ class View:
 
     Attributes:
         pixels: (n, 96, 96, 3) bytes.
-        images: (n, 3, 96, 96) the same, prepared for the models.
         labels: (n,) classes.
     """
 
     pixels: NDArray[np.uint8]
-    images: Tensor
-    labels: Tensor
+    labels: NDArray[np.int64]
 
     def __len__(self) -> int:
         return len(self.labels)
+
+    def batches(self, size: int) -> list[PreparedImages]:
+        """The images in parts, as `catis.evaluate` takes them."""
+        parts = [slice(start, start + size) for start in range(0, len(self), size)]
+        names = [str(number) for number in range(len(self))]
+        return [PreparedImages(Labels(names[p], self.labels[p], None, ""), self.pixels[p], {}) for p in parts]
 
 
 def make_views(settings: Settings) -> dict[str, View]:
@@ -50,5 +53,4 @@ def make_views(settings: Settings) -> dict[str, View]:
 
 def _view(parts: list[tuple[str, int]], seed: int) -> View:
     pairs = [pair for name, n in parts for pair in zoo.dataset(name, split="test", n=n, seed=seed)]
-    pixels = np.stack([image for image, _ in pairs])
-    return View(pixels, zoo.normalise(pixels), torch.tensor([label for _, label in pairs]))
+    return View(np.stack([image for image, _ in pairs]), np.array([label for _, label in pairs], np.int64))

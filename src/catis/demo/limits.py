@@ -8,15 +8,14 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from catis.demo.compare import resample
-from catis.demo.scores import VANILLA, ModelScores
+from catis.core.reduction import Reduction
+from catis.demo.scores import VANILLA, Scores
 from catis.demo.settings import Settings
 from catis.diagnostics.critical import DROP, DepthFit, find_critical_r, fit_depth
 
 __all__ = ["Law", "Limit", "find_limit", "first_loss", "fit_laws"]
 
 DRAWS = 1000
-Floats = NDArray[np.float64]
 
 
 @dataclass(frozen=True)
@@ -27,7 +26,7 @@ class Limit:
         model: Zoo name.
         depth: Its blocks.
         method: Method.
-        r: Smallest r found that loses more than 5 points; None if none up to `r_max` does.
+        r: Smallest r that loses more than 5 points; None if none up to `r_max` does.
         r_max: Largest r tried.
         draws: r_crit in each bootstrap sample of the images, accuracy interpolated between the r tried; r_max + 1
             where none lost more.
@@ -49,20 +48,21 @@ class Limit:
         return int(np.floor(low)), int(np.ceil(high))
 
 
-def find_limit(scores: ModelScores, view: str, method: str, settings: Settings) -> Limit:
+def find_limit(scores: Scores, view: str, method: str, settings: Settings) -> Limit:
     """Bisect for r_crit, by accuracy; passes that were made before are not made again."""
-    r_max = settings.r_max(scores.depth)
-    vanilla = scores.accuracy(view, VANILLA)
-    found = find_critical_r(lambda r: scores.accuracy(view, (method, r)), r_max, vanilla)
+    r_max, vanilla = settings.r_max(scores.name), scores.accuracy(view, VANILLA)
+    critical = find_critical_r(lambda r: scores.accuracy(view, Reduction.of(method, r)), r_max, vanilla)
     tried = scores.tried(view, method)
-    right = np.stack([scores.correct(view, VANILLA), *(scores.correct(view, (method, r)) for r in tried)])
-    times = resample(right.shape[1], DRAWS, settings.seed)
-    accuracy = times @ right.T / right.shape[1]
+    reductions = [VANILLA, *(Reduction.of(method, r) for r in tried)]
+    right = np.stack([scores.predictions(view, reduction).correct() for reduction in reductions])
+    n = right.shape[1]
+    times = np.random.default_rng(settings.seed).multinomial(n, np.full(n, 1 / n), size=DRAWS)
+    accuracy = times.astype(np.float64) @ right.T / n
     draws = first_loss([0, *tried], accuracy[:, :1] - accuracy, r_max)
-    return Limit(scores.name, scores.depth, method, found.r, r_max, tuple(draws), found.monotone)
+    return Limit(scores.name, scores.depth, method, critical.r, r_max, tuple(draws), critical.monotone)
 
 
-def first_loss(tried: Sequence[int], losses: Floats, r_max: int) -> list[int]:
+def first_loss(tried: Sequence[int], losses: NDArray[np.float64], r_max: int) -> list[int]:
     """Smallest whole r whose loss, interpolated between those tried, is more than 5 points; r_max + 1 if none.
 
     Args:
@@ -86,7 +86,7 @@ class Law:
 
     Attributes:
         method: Method.
-        fit: Over the depths whose r_crit was found; None if fewer than two were.
+        fit: Over the depths that have an r_crit; None if fewer than two have.
         draws: k in each bootstrap sample of the images, the same samples for every method.
     """
 
@@ -105,8 +105,8 @@ def fit_laws(limits: Mapping[tuple[str, str], Limit], methods: Sequence[str]) ->
     laws = {}
     for method in methods:
         mine = [limit for limit in limits.values() if limit.method == method]
-        known = [limit for limit in mine if limit.r is not None]
-        fit = fit_depth([one.depth for one in known], [float(one.r or 0) for one in known]) if len(known) > 1 else None
+        known = [(limit.depth, float(limit.r)) for limit in mine if limit.r is not None]
+        fit = fit_depth([depth for depth, _ in known], [r for _, r in known]) if len(known) > 1 else None
         x = 1 / np.array([limit.depth for limit in mine])
         slopes = x @ np.array([limit.draws for limit in mine]) / (x @ x)
         laws[method] = Law(method, fit, tuple(float(slope) for slope in slopes))

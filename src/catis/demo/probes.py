@@ -11,16 +11,17 @@ import torch
 from numpy.typing import NDArray
 from torch import nn
 
-from catis import zoo
 from catis.data.batches import batches
 from catis.data.corruptions import corrupt
 from catis.data.images import ImageArrays
+from catis.data.preprocessing import Preprocessing
 from catis.demo.images import View
 from catis.demo.settings import Settings
 from catis.diagnostics.correlation import matched_level
 from catis.diagnostics.report import Layers
 from catis.health.conclusion import TOKENS_TO_TELL
 from catis.health.probes import ReducedProbe, VanillaProbe
+from catis.inference import batch_images
 from catis.methods.catis import Catis
 from catis.registry import create_method
 
@@ -57,21 +58,23 @@ class Probed:
         return max((block for block, left in enumerate(tokens) if left.mean >= TOKENS_TO_TELL), default=0)
 
 
-def probe(model: nn.Module, name: str, clean: View, r: int, settings: Settings) -> Probed:
-    """Probe one model: clean images beside noisy ones for rho_s, and every method at r for rho_off."""
+def probe(model: nn.Module, name: str, clean: View, settings: Settings) -> Probed:
+    """Probe one model: clean images beside noisy ones for rho_s, and every method at one r for rho_off."""
+    r, preprocessing = settings.probe_amount(name), Preprocessing.for_model(model)
     vanilla = VanillaProbe(model, Catis())
-    reduced = {one: ReducedProbe(model, create_method(one), r) for one in settings.methods}
+    reduced = {method: ReducedProbe(model, create_method(method), r) for method in settings.methods}
     source = ImageArrays(list(clean.pixels[: settings.probed]))
     with torch.inference_mode():
         for batch in batches(source, settings.batch, damage=_damage, seed=settings.seed):
-            images, noisy = (zoo.normalise(np.stack(pixels)) for pixels in (batch.pixels, batch.damaged))
+            images, noisy = (batch_images(pixels, preprocessing, model) for pixels in (batch.pixels, batch.damaged))
             reference = vanilla.step(images, noisy)
-            for one in reduced.values():
-                one.step(images, reference)
+            for watched in reduced.values():
+                watched.step(images, reference)
     off = vanilla.off.compute()
-    seen = {method: one.off.compute() for method, one in reduced.items()}
-    matched = _matched(off, next(iter(seen.values())))
-    return Probed(name, r, vanilla.n, vanilla.consistency.compute(), off, seen, matched)
+    seen = {method: watched.off.compute() for method, watched in reduced.items()}
+    return Probed(
+        name, r, vanilla.n, vanilla.consistency.compute(), off, seen, _matched(off, seen[settings.methods[0]])
+    )
 
 
 def _damage(pixels: NDArray[np.uint8], seed: int) -> NDArray[np.uint8]:

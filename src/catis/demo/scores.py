@@ -1,141 +1,133 @@
-"""Runs one model over the views, each method and amount once, and keeps who was right and how long it took."""
+"""Runs one model over the views, each reduction once, and keeps what it predicted and how long that took."""
 
 from __future__ import annotations
 
 import statistics
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import nullcontext
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager, nullcontext
 from functools import partial
 from typing import NamedTuple
 
 import numpy as np
-import torch
-from numpy.typing import NDArray
-from torch import Tensor
+from torch import nn
 
 from catis.api import applied
+from catis.core.reduction import Reduction
+from catis.data.preprocessing import Preprocessing
 from catis.demo.images import View
-from catis.demo.workers import Workers
+from catis.demo.workers import Task, Workers
+from catis.evaluate.predict import predict
+from catis.runs.predictions import Predictions
+from catis.runs.spec import DataSpec, ModelSpec, RunSpec
+from catis.zoo.models import DEPTHS
 
-__all__ = ["VANILLA", "ModelScores", "Pass", "Tick", "Variant", "measure"]
+__all__ = ["Scores"]
 
-Variant = tuple[str, int]
-"""Method and r."""
-
-VANILLA: Variant = ("vanilla", 0)
-
-Tick = Callable[[float], None]
-"""Called with the work just done, in images times blocks."""
-
-Bools = NDArray[np.bool_]
+VANILLA = Reduction.none()
 
 
-class Pass(NamedTuple):
-    """One batch: (B,) whether each image was classified rightly, and processor seconds."""
+class _Pass(NamedTuple):
+    """One batch: what was predicted, and the processor seconds of the model."""
 
-    right: Tensor
+    predictions: Predictions
     seconds: float
 
 
-class ModelScores:
-    """Right or wrong, per image, of one model under any method and amount; each pass is made once.
+class Scores:
+    """Predictions of one model under any reduction; each pass is made once.
 
     Args:
         name: Zoo name.
-        depth: Its blocks.
+        preprocessing: How it wants its images.
         views: Images by view.
         batch: Images per forward pass.
         workers: Whose copies of the model run.
-        tick: Told of the work done.
 
     Example:
         >>> from catis import zoo
         >>> from catis.demo.images import make_views
         >>> from catis.demo.settings import Settings
-        >>> views = make_views(Settings(clean=6, shifted=3))
-        >>> with Workers({"tiny-6": zoo.load("tiny-6")}) as workers:
-        ...     scores = ModelScores("tiny-6", 6, views, 6, workers)
-        ...     measure(workers, [(scores, "clean", [("tome", 4)])])
-        >>> scores.correct("clean", ("tome", 4)).shape
-        (6,)
+        >>> net, views = zoo.load("tiny-6"), make_views(Settings(clean=6, shifted=3))
+        >>> with Workers({"tiny-6": net}) as workers:
+        ...     scores = Scores("tiny-6", Preprocessing.for_model(net), views, 4, workers)
+        ...     _ = workers.run(scores.tasks("clean", [Reduction.of("tome", r=4)]))
+        >>> len(scores.predictions("clean", Reduction.of("tome", r=4)))
+        6
     """
 
     def __init__(
-        self,
-        name: str,
-        depth: int,
-        views: Mapping[str, View],
-        batch: int,
-        workers: Workers,
-        tick: Tick = lambda work: None,
+        self, name: str, preprocessing: Preprocessing, views: Mapping[str, View], batch: int, workers: Workers
     ) -> None:
-        self.name, self.depth, self.views, self.batch = name, depth, views, batch
-        self._workers, self._tick = workers, tick
-        self._correct: dict[tuple[str, Variant], Bools] = {}
-        self._seconds: dict[Variant, list[float]] = {}
+        self.name, self.depth = name, DEPTHS[name]
+        self._batches = {view: images.batches(batch) for view, images in views.items()}
+        self._preprocessing, self._workers = preprocessing, workers
+        self._spec = RunSpec(ModelSpec(name), DataSpec("zoo-clean"), batch_size=batch, on_error="raise")
+        self._passes: dict[tuple[str, Reduction], dict[int, _Pass]] = {}
 
-    def tasks(self, view: str, variants: Sequence[Variant]) -> list[Callable[[], list[Pass]]]:
-        """One task per batch: every variant in turn, timed, so that a slow moment of the machine hits them alike."""
-        return [partial(self._in_turn, variants, *batch) for batch in self._batches(view)]
+    def tasks(self, view: str, reductions: Sequence[Reduction]) -> list[Task]:
+        """One per batch: every reduction in turn, so that a slow moment of the machine hits them alike."""
+        work = self.depth * len(reductions)
+        return [
+            Task(work * len(batch.about.names), partial(self._in_turn, view, at, reductions))
+            for at, batch in enumerate(self._batches[view])
+        ]
 
-    def keep(self, view: str, variants: Sequence[Variant], batches: Sequence[Sequence[Pass]]) -> None:
-        """Remember what the tasks returned."""
-        for at, variant in enumerate(variants):
-            passes = [batch[at] for batch in batches]
-            self._correct[view, variant] = torch.cat([one.right for one in passes]).numpy()
-            self._seconds.setdefault(variant, []).extend(one.seconds for one in passes)
+    def predictions(self, view: str, reduction: Reduction) -> Predictions:
+        """What was predicted of all images of a view. What is not known yet is computed, by a worker only."""
+        if (view, reduction) not in self._passes:
+            for at in range(len(self._batches[view])):
+                self._in_turn(view, at, [reduction])
+        passes = self._passes[view, reduction]
+        parts = [passes[at].predictions for at in sorted(passes)]
+        names = [name for part in parts for name in part.names]
+        fields = ("labels", "top", "confidence", "margin")
+        return Predictions(names, *(np.concatenate([getattr(part, field) for part in parts]) for field in fields))
 
-    def correct(self, view: str, variant: Variant) -> Bools:
-        """(n,) whether each image was classified rightly. What is not known yet is computed, by a worker only."""
-        if (view, variant) not in self._correct:
-            parts = [self._run(variant, *batch).right for batch in self._batches(view)]
-            self._correct[view, variant] = torch.cat(parts).numpy()
-        return self._correct[view, variant]
-
-    def accuracy(self, view: str, variant: Variant) -> float:
+    def accuracy(self, view: str, reduction: Reduction) -> float:
         """Share of images classified rightly."""
-        return float(self.correct(view, variant).mean())
+        return float(self.predictions(view, reduction).correct().mean())
 
     def tried(self, view: str, method: str) -> list[int]:
         """Amounts measured so far for a method."""
-        known = list(self._correct)  # a copy, because other workers add to it
-        return sorted(r for seen, (name, r) in known if seen == view and name == method)
+        known = list(self._passes)  # a copy, because other workers add to it
+        return sorted(reduction.r for seen, reduction in known if seen == view and reduction.method.name == method)
 
-    def speed_up(self, variant: Variant) -> tuple[float, float, float]:
-        """Vanilla's time over the variant's on the same batch: median and quartiles over the batches."""
-        ratios = [slow / fast for slow, fast in zip(self._seconds[VANILLA], self._seconds[variant], strict=True)]
+    def speed_up(self, reduction: Reduction) -> tuple[float, float, float]:
+        """Vanilla's time over the reduction's on the same batch: median and quartiles over the batches."""
+        slow, fast = self.seconds(VANILLA), self.seconds(reduction)
+        ratios = [before / after for before, after in zip(slow, fast, strict=True)]
         low, _, high = statistics.quantiles(ratios, n=4) if len(ratios) > 1 else (ratios[0],) * 3
         return statistics.median(ratios), low, high
 
-    def rounds(self) -> int:
-        """Batches behind each timing."""
-        return len(self._seconds.get(VANILLA, ()))
+    def seconds(self, reduction: Reduction) -> list[float]:
+        """Processor time of each batch of all views."""
+        passes = [self._passes.get((view, reduction), {}) for view in self._batches]
+        return [done[at].seconds for done in passes for at in sorted(done)]
 
-    def _batches(self, view: str) -> Iterator[tuple[Tensor, Tensor]]:
-        chosen = self.views[view]
-        for start in range(0, len(chosen), self.batch):
-            yield chosen.images[start : start + self.batch], chosen.labels[start : start + self.batch]
+    def _in_turn(self, view: str, at: int, reductions: Sequence[Reduction]) -> None:
+        for reduction in reductions:
+            self._passes.setdefault((view, reduction), {})[at] = self._run(view, at, reduction)
 
-    def _in_turn(self, order: Sequence[Variant], images: Tensor, labels: Tensor) -> list[Pass]:
-        return [self._run(variant, images, labels) for variant in order]
-
-    def _run(self, variant: Variant, images: Tensor, labels: Tensor) -> Pass:
-        method, r = variant
+    def _run(self, view: str, at: int, reduction: Reduction) -> _Pass:
         model = self._workers.model(self.name)
-        with nullcontext() if variant == VANILLA else applied(model, method, r=r), torch.inference_mode():
-            # The thread's own processor time: what else the machine does, the other worker included, does not count.
-            start = time.thread_time()
-            logits: Tensor = model(images)
-            seconds = time.thread_time() - start
-        self._tick(len(images) * self.depth)
-        return Pass(logits.argmax(-1) == labels, seconds)
+        reduced = nullcontext() if reduction.is_vanilla else applied(model, reduction)
+        with reduced, _stopwatch(model) as seconds:
+            done = predict(model, self._batches[view][at], self._preprocessing, self._spec, retry=False)
+        return _Pass(done.predictions, sum(seconds))
 
 
-def measure(workers: Workers, wanted: Sequence[tuple[ModelScores, str, Sequence[Variant]]]) -> None:
-    """Run vanilla and the variants of every model and view, all batches shared among the workers."""
-    orders = [[VANILLA, *variants] for _, _, variants in wanted]
-    tasks = [scores.tasks(view, order) for (scores, view, _), order in zip(wanted, orders, strict=True)]
-    done = iter(workers.run([task for group in tasks for task in group]))
-    for (scores, view, _), order, group in zip(wanted, orders, tasks, strict=True):
-        scores.keep(view, order, [next(done) for _ in group])
+@contextmanager
+def _stopwatch(model: nn.Module) -> Iterator[list[float]]:
+    """Processor seconds that this thread spends in each pass of a model: what else the machine does does not count."""
+    starts: list[float] = []
+    seconds: list[float] = []
+    hooks = (
+        model.register_forward_pre_hook(lambda *_: starts.append(time.thread_time())),
+        model.register_forward_hook(lambda *_: seconds.append(time.thread_time() - starts[-1])),
+    )
+    try:
+        yield seconds
+    finally:
+        for hook in hooks:
+            hook.remove()

@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass, replace
 from itertools import pairwise
 
-__all__ = ["DEFAULT", "FULL", "QUICK", "Settings", "grid", "parse_seed"]
+from catis.zoo.models import DEPTHS
 
+__all__ = ["DEFAULT", "FULL", "OURS", "QUICK", "SHIFTS", "Settings", "grid", "parse_seed"]
+
+OURS = "catis"
 LARGEST_SEED = 2**32 - 1
 SHIFTS = ("hard", "renditions", "sketch")
 """The shifted view, in equal parts: what the paper averages as A, R and Sketch."""
@@ -44,9 +48,26 @@ class Settings:
     shifted_limits: bool = False
     seed: int = 0
 
-    def r_max(self, depth: int) -> int:
-        """Largest r that is tried at a depth: the same share of all tokens at every depth."""
-        return max(self.reach // depth, 2)
+    def r_max(self, model: str) -> int:
+        """Largest r that is tried: the same share of all tokens at every depth."""
+        return max(self.reach // DEPTHS[model], 2)
+
+    def amounts(self, model: str) -> list[int]:
+        """Amounts r of the table; none for a model that is not in it."""
+        return grid(self.r_max(model), self.steps) if model in self.compared else []
+
+    def probe_amount(self, model: str) -> int:
+        """About three quarters of the largest r: where methods begin to differ."""
+        return grid(self.r_max(model), 4)[-2]
+
+    @property
+    def limit_views(self) -> list[str]:
+        """Views on which r_crit is looked for."""
+        return ["clean", "shifted"] if self.shifted_limits else ["clean"]
+
+    def bisection_passes(self, model: str) -> int:
+        """About how many passes bisection needs on top of those of the table."""
+        return math.ceil(math.log2(self.r_max(model) / max(len(self.amounts(model)), 1))) + 1
 
     def seeded(self, seed: int) -> Settings:
         """The same on other images."""

@@ -2,22 +2,26 @@
 
 from __future__ import annotations
 
-import torch
 from PIL import Image
 from torch import nn
 
-from catis import zoo
 from catis.api import applied
+from catis.core.reduction import Reduction
+from catis.data.preprocessing import Preprocessing
 from catis.demo.images import View
-from catis.pictures.drawing import Layout, layout_figure, stack
-from catis.pictures.tracing import Trace, trace
+from catis.inference import batch_images, classes
+from catis.pictures.classes import describe_change, name_classes
+from catis.pictures.drawing import stack
+from catis.pictures.tracing import trace
 
 __all__ = ["token_picture"]
 
-SHOWN = 4
+SHOWN, CLASSES = 4, 24
 
 
-def token_picture(model: nn.Module, name: str, view: View, r: int) -> tuple[Image.Image, str]:
+def token_picture(
+    model: nn.Module, name: str, view: View, before: list[int], reduction: Reduction
+) -> tuple[Image.Image, str]:
     """Layouts of four images at four depths, and a caption that says what the model made of them.
 
     The images are taken at equal steps through the first 24, one of each class, and not picked by hand.
@@ -26,30 +30,20 @@ def token_picture(model: nn.Module, name: str, view: View, r: int) -> tuple[Imag
         model: The model.
         name: Its name, for the caption.
         view: Images; fewer than four are all drawn.
-        r: Amount for CATIS.
+        before: Class that the vanilla model predicts of each image of the view.
+        reduction: What to draw.
     """
-    classes = zoo.dataset("clean", n=1).classes
-    chosen = list(range(0, min(len(view), len(classes)), max(min(len(view), len(classes)) // SHOWN, 1)))[:SHOWN]
-    images, labels = view.images[chosen], view.labels[chosen].tolist()
-    with torch.inference_mode():
-        plain = model(images).argmax(-1).tolist()
-        with applied(model, "catis", r=r):
-            seen = trace(model, images)
-    after = sorted({round(len(seen) * part / 4) for part in (1, 2, 3, 4)})
-    figure = stack([_figure(seen, at, after) for at in range(len(chosen))])
-    reduced = seen.output.argmax(-1).tolist()
-    told = [_sentence(*(classes[c] for c in found)) for found in zip(labels, plain, reduced, strict=True)]
-    head = f"{name}, CATIS r={r}: {seen[0].tokens_in} patch tokens become {seen[-1].tokens_left}. "
-    return figure, head + " ".join(f"Image {at + 1}: {text}." for at, text in enumerate(told))
-
-
-def _figure(seen: Trace, image: int, after: list[int]) -> Image.Image:
-    blocks = [seen[number - 1] for number in after]
-    layouts = [Layout(one.layer + 1, one.tokens_left, one.provenance[image], {}) for one in blocks]
-    return layout_figure(seen.images[image], layouts)
-
-
-def _sentence(truth: str, plain: str, reduced: str) -> str:
-    if plain == reduced:
-        return f"{truth}, " + ("right before and after" if plain == truth else f"seen as {plain} before and after")
-    return f"{truth}, seen as {plain} before and as {reduced} after"
+    few = min(len(view), CLASSES)
+    chosen = list(range(0, few, max(few // SHOWN, 1)))[:SHOWN]
+    with applied(model, reduction):
+        traced = trace(model, batch_images(view.pixels[chosen], Preprocessing.for_model(model), model))
+    after = classes(model, traced.output)
+    assert after is not None
+    called = name_classes(model, zoo_model=True)
+    told = [
+        f"Image {number + 1}: {describe_change(called(before[at]), called(now), called(int(view.labels[at])))}."
+        for number, (at, now) in enumerate(zip(chosen, after.tolist(), strict=True))
+    ]
+    figure = stack([traced.show(image, heat_maps=False) for image in range(len(chosen))])
+    head = f"{name}, {reduction}: {traced[0].tokens_in} patch tokens become {traced[-1].tokens_left}."
+    return figure, " ".join([head, *told])

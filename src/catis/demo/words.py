@@ -2,10 +2,22 @@
 
 from __future__ import annotations
 
-from catis.demo.findings import OURS, Findings, Row
-from catis.demo.settings import SHIFTS, Settings
+from catis.demo.claims import verdict
+from catis.demo.findings import Findings, Row
+from catis.demo.settings import OURS, SHIFTS, Settings
 
-__all__ = ["honest_words", "introduction", "summary"]
+__all__ = ["NEXT", "honest_words", "introduction", "summary", "sweet_spots"]
+
+SPARE = 0.01
+"""Share of images that the sweet spot may lose."""
+NEXT = """\
+catis diagnose deit_small_patch16_224 --data FOLDER            # how much it bears, from images without labels
+catis eval deit_small_patch16_224 --data FOLDER -m catis -r 8  # accuracy before and after, with labels
+catis bench deit_small_patch16_224 -m catis                    # speed on this machine
+catis show PHOTO --model deit_small_patch16_224 --pretrained   # what merges and what is evicted
+
+import catis
+catis.apply(model, "catis", r=8)                               # any timm or transformers ViT, in place"""
 
 
 def introduction(settings: Settings) -> str:
@@ -23,21 +35,39 @@ def introduction(settings: Settings) -> str:
     )
 
 
-def summary(found: Findings) -> list[str]:
-    """What came out, in a few sentences."""
-    return [
-        *(_spread(found, model) for model in found.settings.compared),
-        _collapse(found),
-        _pairs(found),
-        _speed(found),
-    ]
+def sweet_spots(findings: Findings) -> list[str]:
+    """For each model, the largest r at which CATIS loses nothing to speak of, and where the cliff is."""
+    return [_sweet_spot(findings, model) for model in findings.settings.compared]
 
 
-def _spread(found: Findings, model: str) -> str:
+def _sweet_spot(findings: Findings, model: str) -> str:
+    vanilla, *rows = [row for row in findings.rows if row.model == model and row.method in ("vanilla", OURS)]
+    kept = [row for row in rows if row.accuracy["clean"] >= vanilla.accuracy["clean"] - SPARE]
+    limit = findings.limits["clean"][model, OURS]
+    cliff = "" if limit.r is None else f" From r={limit.r} on it loses more than 5 points (r_crit)."
+    if not kept:
+        return f"{model}: every r tried costs more than a point.{cliff}"
+    best = max(kept, key=lambda row: row.r)
+    pair = findings.pairs[model, "clean", best.r, "vanilla"]
+    return (
+        f"{model} with CATIS at r={best.r}: {best.speed_up[0]:.2f} times as fast, with {100 / best.ratio:.0f} % of the "
+        f"multiply-adds, and right on {_clean(best):.1f} % of the clean images instead of {_clean(vanilla):.1f} % "
+        f"({pair.points:+.1f} points, 95 % {pair.low:+.1f} to {pair.high:+.1f}).{cliff}"
+    )
+
+
+def summary(findings: Findings) -> list[str]:
+    """What else came out, in a few sentences."""
+    spreads = [_spread(findings, model) for model in findings.settings.compared]
+    return [*spreads, _collapse(findings), _pairs(findings), _speed(findings)]
+
+
+def _spread(findings: Findings, model: str) -> str:
     """The amount at which the methods lie furthest apart on clean images."""
-    vanilla, *rows = [row for row in found.rows if row.model == model]
+    vanilla, *rows = [row for row in findings.rows if row.model == model]
     groups = [[row for row in rows if row.r == r] for r in sorted({row.r for row in rows})]
-    low, high = max(((min(group, key=_clean), max(group, key=_clean)) for group in groups), key=_distance)
+    ends = [(min(group, key=_clean), max(group, key=_clean)) for group in groups]
+    low, high = max(ends, key=lambda pair: _clean(pair[1]) - _clean(pair[0]))
     return (
         f"{model} is right on {_clean(vanilla):.1f} % of the clean images. At r={high.r}, with "
         f"{100 / high.ratio:.0f} % of the multiply-adds, it is {_clean(high):.1f} % with {high.method} and "
@@ -49,21 +79,17 @@ def _clean(row: Row) -> float:
     return 100 * row.accuracy["clean"]
 
 
-def _distance(ends: tuple[Row, Row]) -> float:
-    return _clean(ends[1]) - _clean(ends[0])
-
-
-def _collapse(found: Findings) -> str:
-    limits = found.limits["clean"].values()
+def _collapse(findings: Findings) -> str:
+    limits = findings.limits["clean"].values()
     parts = []
-    for depth in sorted({one.depth for one in limits}):
-        at = [one.r if one.r is not None else one.r_max + 1 for one in limits if one.depth == depth]
+    for depth in sorted({limit.depth for limit in limits}):
+        at = [limit.r or limit.r_max + 1 for limit in limits if limit.depth == depth]
         parts.append(f"{min(at)} to {max(at)} at L={depth}")
     return f"More than 5 points are lost from r = {', '.join(parts)}, depending on the method."
 
 
-def _pairs(found: Findings) -> str:
-    verdicts = [pair.verdict for pair in found.pairs.values()]
+def _pairs(findings: Findings) -> str:
+    verdicts = [verdict(pair) for pair in findings.method_pairs().values()]
     better, worse = verdicts.count("better"), verdicts.count("worse")
     return (
         f"Against another method at the same r, on the same images, CATIS is better in {better} of {len(verdicts)} "
@@ -72,26 +98,26 @@ def _pairs(found: Findings) -> str:
     )
 
 
-def _speed(found: Findings) -> str:
-    rows = [row for row in found.rows if row.method == OURS]
-    low, high = (sorted(rows, key=lambda row: row.speed_up[0])[at] for at in (0, -1))
+def _speed(findings: Findings) -> str:
+    rows = sorted((row for row in findings.rows if row.method == OURS), key=lambda row: row.speed_up[0])
+    low, high = rows[0], rows[-1]
     return (
         f"Measured speed-up of CATIS: from {low.speed_up[0]:.2f}x ({low.model}, r={low.r}) to {high.speed_up[0]:.2f}x "
         f"({high.model}, r={high.r}, {high.ratio:.2f} times fewer multiply-adds)."
     )
 
 
-def honest_words(found: Findings) -> str:
+def honest_words(findings: Findings) -> str:
     """What these models show, and what not."""
-    n = min(found.n.values())
+    n = min(findings.n.values())
     reach = 100 * 1.96 * 0.5 / n**0.5
     return (
         f"What this shows and what not: these are real trained transformers, so what happens here happens to learned "
         f"features and not to noise. But they are tiny (width 96, 144 patches) and see 24 classes of drawings: nothing "
         f"here says how an ImageNet model fares. The deeper ones were grown from the shallower and their added blocks "
         f"hardly do anything, so the depths are relatives and not independent models, and a law over "
-        f"{len(found.settings.models)} of them is weak evidence. n is small: with {n} images an accuracy of 50 % is "
+        f"{len(findings.settings.models)} of them is weak evidence. n is small: with {n} images an accuracy of 50 % is "
         f"known to ±{reach:.0f} points, differences on the same images somewhat better, and what is not marked as a "
-        f"difference may be noise. CATIS runs with an untuned hand choice of its settings. Times of models this small "
+        f"difference may be noise. CATIS runs with an untuned hand choice of its options. Times of models this small "
         f"on a CPU say little about larger ones: see docs/performance.md."
     )

@@ -11,19 +11,25 @@ import threading
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
-from typing import TypeVar
+from typing import Any, NamedTuple
 
 import torch
 from torch import nn
 
-__all__ = ["Workers", "one_thread"]
+__all__ = ["Task", "Workers", "one_thread"]
 
 NUMBER = 2
-T = TypeVar("T")
 
 
 class _StoppedError(RuntimeError):
     """A worker was asked to end."""
+
+
+class Task(NamedTuple):
+    """Something to compute, and about how much work that is, in images times blocks."""
+
+    work: float
+    compute: Callable[[], Any]
 
 
 @contextmanager
@@ -42,7 +48,7 @@ class Workers:
 
     Example:
         >>> with Workers({"net": nn.Linear(2, 2)}) as workers:
-        ...     workers.run([lambda: workers.model("net").in_features] * 3)
+        ...     workers.run([Task(1, lambda: workers.model("net").in_features)] * 3)
         [2, 2, 2]
     """
 
@@ -69,7 +75,11 @@ class Workers:
         model: nn.Module = self._own.models[name]
         return model
 
-    def run(self, tasks: Sequence[Callable[[], T]]) -> list[T]:
-        """Results in the order of the tasks, which start in that order too."""
-        futures = [self._pool.submit(task) for task in tasks]
-        return [future.result() for future in futures]
+    def run(self, tasks: Sequence[Task], done: Callable[[float], None] = lambda work: None) -> list[Any]:
+        """Results in the order of the tasks, which start in that order too; `done` is told of the work finished."""
+        futures = [self._pool.submit(task.compute) for task in tasks]
+        results = []
+        for task, future in zip(tasks, futures, strict=True):
+            results.append(future.result())
+            done(task.work)
+        return results

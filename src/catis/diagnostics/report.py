@@ -17,7 +17,7 @@ from catis.diagnostics.dual_fit import DualFit
 from catis.diagnostics.estimates import Estimate, bands
 from catis.diagnostics.verdict import Verdict
 
-__all__ = ["Diagnosis", "Layers", "rows"]
+__all__ = ["Diagnosis", "Layers", "plain_values", "rows"]
 
 Layers = Mapping[str, list[Estimate]]
 
@@ -75,10 +75,10 @@ class Diagnosis:
 
     def to_dict(self) -> dict[str, Any]:
         """Everything as plain values, NaN as None: ready for JSON."""
-        fields: dict[str, Any] = _plain(dataclasses.asdict(self))
+        fields: dict[str, Any] = plain_values(dataclasses.asdict(self))
         if self.amplifier is not None:
             fields["amplifier"]["growth"] = self.amplifier.growth
-        return {**fields, "bands": _plain(self.bands())}
+        return {**fields, "bands": plain_values(self.bands())}
 
     def save(self, path: str | Path) -> None:
         """Write JSON, whole or not at all."""
@@ -88,14 +88,18 @@ class Diagnosis:
         partial.replace(target)
 
 
-def _plain(value: Any) -> Any:
-    if isinstance(value, dict):
-        return {str(key): _plain(item) for key, item in value.items()}
+def plain_values(value: Any) -> Any:
+    """Ready for JSON: text as keys, lists for sequences, None for what is not finite.
+
+    Example:
+        >>> plain_values({1: (math.nan, 2.0)})
+        {'1': [None, 2.0]}
+    """
+    if isinstance(value, Mapping):
+        return {str(key): plain_values(item) for key, item in value.items()}
     if isinstance(value, (list, tuple)):
-        return [_plain(item) for item in value]
-    if isinstance(value, float) and not math.isfinite(value):
-        return None
-    return value
+        return [plain_values(item) for item in value]
+    return None if isinstance(value, float) and not math.isfinite(value) else value
 
 
 def rows(diagnosis: Diagnosis) -> list[dict[str, float]]:

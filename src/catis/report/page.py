@@ -6,7 +6,7 @@ import base64
 from collections.abc import Sequence
 from html import escape
 
-__all__ = ["bullets", "chart_figure", "make_page", "paragraph", "picture_figure"]
+__all__ = ["bullets", "chart_figure", "code", "heading", "make_page", "paragraph", "picture_figure"]
 
 STYLE = """
 :root { color-scheme: light dark; --ink: #222; --soft: #5f5f5f; --page: #fafaf8; --paper: #fff; --rule: #d9d9d4;
@@ -60,6 +60,16 @@ def make_page(title: str, parts: Sequence[str], footer: str = "") -> str:
 def paragraph(text: str, kind: str = "") -> str:
     """A paragraph: plain, "lead" for the first, "note" for the small print, "mark" for what must not be missed."""
     return f'<p class="{kind}">{escape(text)}</p>' if kind else f"<p>{escape(text)}</p>"
+
+
+def heading(text: str) -> str:
+    """The heading of a section."""
+    return f"<h2>{escape(text)}</h2>"
+
+
+def code(text: str) -> str:
+    """Commands or code, as they are."""
+    return f"<pre><code>{escape(text)}</code></pre>"
 
 
 def bullets(sentences: Sequence[str]) -> str:

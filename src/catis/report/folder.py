@@ -1,4 +1,4 @@
-"""The folder that the demo leaves: complete or not at all, and never over somebody else's files."""
+"""A folder of files that belong together: complete or not at all, and never over somebody else's files."""
 
 from __future__ import annotations
 
@@ -7,14 +7,25 @@ import shutil
 from collections.abc import Mapping
 from pathlib import Path
 
-__all__ = ["MARKER", "check_target", "write_folder"]
-
-MARKER = ".catis-demo"
-"""Lists the files of a folder that the demo wrote; only such a folder, with nothing added, is replaced."""
+__all__ = ["check_folder", "marker", "write_folder"]
 
 
-def check_target(out: Path) -> Path:
+def marker(kind: str) -> str:
+    """Name of the file that lists what a command wrote; only a folder with that, and nothing added, is replaced.
+
+    Example:
+        >>> marker("demo")
+        '.catis-demo'
+    """
+    return f".catis-{kind}"
+
+
+def check_folder(out: Path, kind: str) -> Path:
     """Refuse, before any work is done, a folder that could not be written. Returns its absolute path.
+
+    Args:
+        out: As the user named it, after --out.
+        kind: Name of the command that writes it, such as "demo".
 
     Raises:
         ValueError: It is a file, somebody else's folder, has no parent, or cannot be written.
@@ -25,22 +36,22 @@ def check_target(out: Path) -> Path:
     if not target.parent.is_dir():
         raise ValueError(f"--out {out}: there is no folder {target.parent}; make it first")
     if target == Path.cwd():
-        raise ValueError(f"--out {out}: this is the folder you are in; name one below it, such as --out catis-demo")
+        raise ValueError(f"--out {out}: this is the folder you are in; name one below it, such as --out catis-{kind}")
     if target.is_dir():
-        _refuse_foreign(out, target)
+        _refuse_foreign(out, target, kind)
     _try_to_write(out, target)
     return target
 
 
-def _refuse_foreign(out: Path, target: Path) -> None:
-    found = _entries(out, target)
-    if not found:
+def _refuse_foreign(out: Path, target: Path, kind: str) -> None:
+    entries = _entries(out, target)
+    if not entries:
         return
-    ours = (target / MARKER).read_text().split() if MARKER in found else []
-    foreign = sorted(found - {MARKER, *ours})
-    if foreign or MARKER not in found:
+    ours = (target / marker(kind)).read_text().split() if marker(kind) in entries else []
+    foreign = sorted(entries - {marker(kind), *ours})
+    if foreign or marker(kind) not in entries:
         raise ValueError(
-            f"--out {out}: the folder holds {foreign[0]}, which the demo did not write; name another, or empty it"
+            f"--out {out}: the folder holds {foreign[0]}, which the {kind} did not write; name another, or empty it"
         )
 
 
@@ -64,12 +75,13 @@ def _beside(target: Path, kind: str) -> Path:
     return target.with_name(f".{target.name}.{os.getpid()}.{kind}")
 
 
-def write_folder(target: Path, files: Mapping[str, bytes]) -> None:
+def write_folder(target: Path, files: Mapping[str, bytes], kind: str) -> None:
     """Write a folder whole or not at all; an older one stays until the new one is complete.
 
     Args:
-        target: What `check_target` returned.
+        target: What `check_folder` returned.
         files: Name and content.
+        kind: As of `check_folder`.
 
     Raises:
         OSError: The disk is full, or the like; nothing is left behind.
@@ -77,7 +89,7 @@ def write_folder(target: Path, files: Mapping[str, bytes]) -> None:
     Example:
         >>> import tempfile
         >>> with tempfile.TemporaryDirectory() as folder:
-        ...     write_folder(Path(folder) / "demo", {"a.txt": b"text"})
+        ...     write_folder(Path(folder) / "demo", {"a.txt": b"text"}, "demo")
         ...     (Path(folder) / "demo" / "a.txt").read_text()
         'text'
     """
@@ -86,7 +98,7 @@ def write_folder(target: Path, files: Mapping[str, bytes]) -> None:
         part.mkdir()
         for name, content in files.items():
             (part / name).write_bytes(content)
-        (part / MARKER).write_text("\n".join(files) + "\n")
+        (part / marker(kind)).write_text("\n".join(files) + "\n")
         _swap(part, target, old)
     except OSError as error:
         raise OSError(f"cannot write {target}: {error.strerror}; nothing was left behind") from error
