@@ -11,11 +11,10 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from catis.cli.tables import as_csv
 from catis.evaluate.metrics import Difference, compare
 from catis.registry import create_method
+from catis.report.table import Table
 from catis.runs.record import Record
-from catis.runs.spec import DataSpec
 from catis.runs.store import Store
 
 METHODS = ("vanilla", "tome", "tofu", "pitome", "mctf", "catis")
@@ -38,17 +37,13 @@ def options_of(record: Record) -> dict[str, Any]:
     return {name: value for name, value in record.options.items() if value != getattr(usual, name)}
 
 
-def title(record: Record) -> str:
-    return DataSpec(record.data, corruption=record.corruption, severity=record.severity).title
-
-
 def row(record: Record, options: str, against: str, found: Difference | None) -> list[Any]:
     paired = [None] * 6
     if found is not None:
         paired = [round(found.points, 2), round(found.low, 2), round(found.high, 2), found.gained, found.lost,
                   float(f"{found.p_value:.3g}")]  # fmt: skip
     return [
-        record.model, title(record), record.method, options, record.r, round(record.gmacs, 4),
+        record.model, record.data_title, record.method, options, record.r, round(record.gmacs, 4),
         round(record.gmacs_vanilla, 4), record.tokens[-1], record.n_read, round(record.top1, 2),
         round(record.top1_low, 2), round(record.top1_high, 2), round(record.top5, 2),
         None if record.agreement is None else round(record.agreement, 2), against if found else None, *paired,
@@ -71,7 +66,7 @@ def difference(
 
 def methods_table(store: Store, records: Sequence[Record], against: str) -> list[list[Any]]:
     chosen = [one for one in records if not options_of(one)]
-    chosen.sort(key=lambda one: (one.model, title(one), one.n_read, METHODS.index(one.method), one.r))
+    chosen.sort(key=lambda one: (one.model, one.data_title, one.n_read, METHODS.index(one.method), one.r))
     return [row(one, "", against, difference(store, one, records, against)) for one in chosen]
 
 
@@ -101,7 +96,7 @@ def main() -> None:
     tables["real-catis-against-mctf"] = strongest
     tables |= {f"ablation-{name}": ablation_table(store, records, rows) for name, rows in ABLATIONS.items()}
     for name, rows in tables.items():
-        (arguments.out / f"{name}.csv").write_text(as_csv(COLUMNS, rows))
+        (arguments.out / f"{name}.csv").write_text(Table(COLUMNS, rows).csv())
         print(f"{name}.csv: {len(rows)} rows")
 
 

@@ -15,6 +15,7 @@ from typer.testing import CliRunner
 import catis
 from catis.cli import HEAVY, _import_command, app
 from catis.cli.arguments import parse_amount, parse_options
+from catis.core.schedule import Schedule
 from catis.models import build_model, load_model
 from catis.zoo import list_models
 
@@ -38,7 +39,7 @@ def photo(tmp_path):
 
 def test_show_writes_the_figure_and_prints_the_table(photo, tmp_path):
     out = tmp_path / "out.png"
-    result = run("show", photo, photo, "--model", ZOO, "-r", 11, "-o", "l_start=0", "--out", out)
+    result = run("show", photo, photo, "--model", ZOO, "-r", 11, "--option", "l_start=0", "--out", out)
     assert result.exit_code == 0, result.output
     assert "largest group" in result.output
     assert "144" in result.output
@@ -92,10 +93,10 @@ BAD = [
     (["--model", "test_vit", "--after", "0"], "--after 0: expected numbers of blocks, counted from 1"),
     (["--model", "test_vit", "-r", "1,2"], "2 entries for"),
     (["--model", "test_vit", "--method", "topk"], "method='topk': expected one of catis"),
-    (["--model", "test_vit", "-o", "tau"], "--option tau: expected NAME=VALUE"),
-    (["--model", "test_vit", "-o", "taw=1"], "catis has no option 'taw'"),
-    (["--model", "test_vit", "-o", "tau=1", "-o", "tau=2"], "--option tau was given twice"),
-    (["--model", "test_vit", "-o", "tau=high"], "tau='high': expected a number"),
+    (["--model", "test_vit", "--option", "tau"], "--option tau: expected NAME=VALUE"),
+    (["--model", "test_vit", "--option", "taw=1"], "catis has no option 'taw'"),
+    (["--model", "test_vit", "--option", "tau=1", "--option", "tau=2"], "--option tau was given twice"),
+    (["--model", "test_vit", "--option", "tau=high"], "tau='high': expected a number"),
     (["--model", "test_vit", "--checkpoint", "weights.pth"], "expected a .safetensors file"),
     (["--model", "test_vit", "--checkpoint", "none.safetensors"], "no such file"),
     (["--model", "test_vit", "--checkpoint", "a.safetensors", "--pretrained"], "from one place only"),
@@ -234,7 +235,7 @@ def test_python_dash_m():
 
 
 def test_spellings():
-    assert parse_amount("8:-0.5") == (8, -0.5)
+    assert parse_amount("8:-0.5") == Schedule(8, -0.5)
     assert parse_options(["layers=(1, 2)", "reference=True", "late=mean"]) == {
         "layers": (1, 2), "reference": True, "late": "mean",
     }  # fmt: skip

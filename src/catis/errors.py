@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from importlib.util import find_spec
 
-__all__ = ["CatisError", "MissingExtraError", "UnsupportedModelError", "require"]
+__all__ = ["CatisError", "MissingExtraError", "UnsupportedModelError", "is_out_of_memory", "require"]
 
 
 class CatisError(Exception):
@@ -34,3 +34,15 @@ def require(what: str, extra: str, *packages: str) -> None:
     """Raise MissingExtraError, with the pip command, unless all packages of an extra can be imported."""
     if any(find_spec(package) is None for package in packages):
         raise MissingExtraError(what, extra)
+
+
+def is_out_of_memory(error: BaseException) -> bool:
+    """Whether an error says that memory ran out, on any device. PyTorch's own class is known by name: no import.
+
+    Example:
+        >>> is_out_of_memory(MemoryError()), is_out_of_memory(RuntimeError("shapes do not match"))
+        (True, False)
+    """
+    said = str(error).lower()
+    named = isinstance(error, MemoryError) or type(error).__name__ == "OutOfMemoryError"
+    return named or (isinstance(error, RuntimeError) and ("out of memory" in said or "can't allocate memory" in said))

@@ -9,7 +9,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-__all__ = ["PARTIAL", "begin", "commit", "remove_leftovers", "replacing", "write_whole"]
+__all__ = ["PARTIAL", "begin", "check_writable", "commit", "remove_leftovers", "replacing", "write_whole"]
 
 PARTIAL = ".partial"
 """Ending of a file that is being written; one that stays behind belongs to a process that died."""
@@ -33,6 +33,29 @@ def replacing(path: Path) -> Iterator[Path]:
         commit(partial, path)
     finally:
         partial.unlink(missing_ok=True)  # gone to its place, unless something went wrong
+
+
+def check_writable(path: Path, *endings: str) -> None:
+    """Refuse a file that could not be written, before time is spent.
+
+    Raises:
+        ValueError: Its name has another ending, it is a folder, or its folder is missing or closed to us.
+
+    Example:
+        >>> check_writable(Path("nowhere/results.csv"))
+        Traceback (most recent call last):
+        ...
+        ValueError: nowhere/results.csv cannot be written: there is no folder nowhere
+    """
+    folder = path.parent
+    if endings and path.suffix.lower() not in endings:
+        raise ValueError(f"{path}: expected a name that ends in {' or '.join(endings)}")
+    if path.is_dir():
+        raise ValueError(f"{path} cannot be written: it is a folder")
+    if not folder.is_dir():
+        raise ValueError(f"{path} cannot be written: there is no folder {folder}")
+    if not os.access(folder, os.W_OK):
+        raise ValueError(f"{path} cannot be written: the folder {folder.resolve()} is closed to you")
 
 
 def begin(path: Path) -> Path:

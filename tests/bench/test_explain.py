@@ -14,8 +14,8 @@ SLOW = Evidence(
     mac_ratio=1.7,
     speedup=1.05,
     spread=(1.04, 1.06),
-    light_vanilla=0.012,
-    light_reduced=0.0072,
+    roofline_vanilla=0.012,
+    roofline_reduced=0.0072,
     phases=Phases(choose=0.005, merge=0.001),
     larger=(1, 0.020),
 )
@@ -31,7 +31,7 @@ def test_nothing_to_say_of_a_fast_row():
 
 
 def test_parts_add_up_to_the_time_lost():
-    for found in (SLOW, FINE, replace(SLOW, phases=None), replace(SLOW, light_vanilla=None)):
+    for found in (SLOW, FINE, replace(SLOW, phases=None), replace(SLOW, roofline_vanilla=None)):
         assert sum(lost_time(found).values()) == pytest.approx(found.reduced - found.vanilla / found.mac_ratio)
 
 
@@ -39,7 +39,7 @@ def test_the_largest_part_is_named():
     assert "most of the time lost goes to choosing tokens" in told(SLOW)
     assert "goes to merging tokens" in told(replace(SLOW, phases=Phases(choose=0.001, merge=0.005)))
     assert "goes to the size bias" in told(replace(SLOW, phases=Phases(bias=0.006)))
-    assert "goes to the matrix products" in told(replace(SLOW, light_reduced=0.0115, phases=Phases(choose=0.001)))
+    assert "goes to the matrix products" in told(replace(SLOW, roofline_reduced=0.0115, phases=Phases(choose=0.001)))
     assert "goes to the rest" in told(replace(SLOW, phases=Phases(choose=0.001)))
 
 
@@ -57,7 +57,7 @@ def test_batch_too_small_needs_a_larger_batch_that_is_cheaper_per_image():
 
 def test_overhead_bound_needs_a_pass_that_is_mostly_not_products():
     assert "overhead-bound" not in told(SLOW)
-    found = replace(SLOW, light_vanilla=0.008, light_reduced=0.005)
+    found = replace(SLOW, roofline_vanilla=0.008, roofline_reduced=0.005)
     assert "matrix products are only 40% of vanilla's pass" in told(found)
     assert "overhead-bound" not in told(replace(found, larger=(8, 0.040)))  # the batch says it better
 
@@ -91,7 +91,7 @@ def test_too_good_is_flagged_with_what_the_products_say():
     assert good.efficiency == pytest.approx(2.0 / 1.7)
     assert "above 1.1" in told(good)
     assert "only 1.67 times as fast" in told(good)
-    assert "fit the caches better" in told(replace(good, light_reduced=0.006))
+    assert "fit the caches better" in told(replace(good, roofline_reduced=0.006))
     assert "vanilla's attention is not fused" in told(replace(good, phases=Phases(unfused=0.001)))
-    assert "time vanilla again" in told(replace(good, light_vanilla=None))
+    assert "time vanilla again" in told(replace(good, roofline_vanilla=None))
     assert "above 1.1" not in told(replace(good, speedup=1.1 * 1.7))

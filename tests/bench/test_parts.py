@@ -7,13 +7,14 @@ import torch
 from PIL import Image
 
 import catis
-from catis.bench import LightLine, Precision
-from catis.bench.light import token_flow
-from catis.bench.memory import is_out_of_memory, peak_bytes
+from catis.bench import Precision, Roofline
+from catis.bench.memory import peak_bytes
 from catis.bench.phases import attention_is_fused, time_phases
 from catis.bench.reading import seconds_per_image
+from catis.bench.roofline import token_flow
 from catis.bench.variants import build_variants, default_amount, reduction_of, shared_copy
 from catis.data.images import NoImagesError
+from catis.errors import is_out_of_memory
 from catis.hosts import dispatch
 from catis.zoo import load
 
@@ -31,20 +32,20 @@ def built(name):
 def test_the_products_are_those_that_gmacs_counts(name, r):
     model, facts, cost = built(name)
     catis.apply(model, "tome", r=r)
-    light = LightLine(cost)
-    found = light.macs(token_flow(cost, facts.num_prefix, reduction_of(model)))
+    roofline = Roofline(cost)
+    found = roofline.macs(token_flow(cost, facts.num_prefix, reduction_of(model)))
     assert found + cost.head_weights == round(1e9 * catis.gmacs(model))
 
 
 def test_the_products_have_the_models_shapes():
     _, facts, cost = built("vit_tiny_patch16_224")
-    light = LightLine(cost)
-    shapes = [tuple(tuple(one.shape) for one in work) for work in light._operands(token_flow(cost, 1, None), 2)]
+    roofline = Roofline(cost)
+    shapes = [tuple(tuple(one.shape) for one in work) for work in roofline._operands(token_flow(cost, 1, None), 2)]
     heads = (2, 3, 197, 64)
     block = [((394, 192), (576, 192)), ((394, 192), (192, 192)), (heads,) * 3]
     block += [((394, 192), (768, 192)), ((394, 768), (192, 768))]
     assert shapes == [((392, 768), (192, 768)), *block * 3]
-    light.step(token_flow(cost, facts.num_prefix, None), 2)()
+    roofline.step(token_flow(cost, facts.num_prefix, None), 2)()
 
 
 def test_flow_counts_prefix_and_contract():

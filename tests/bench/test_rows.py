@@ -7,13 +7,15 @@ import json
 import numpy as np
 import pytest
 
-from catis.bench.report import Report, check_results_file, write_results
+from catis.bench.report import Report, write_results
 from catis.bench.rows import Facts, Measured, rows_of
 from catis.bench.timing import paired_ratio, time_rounds
 from catis.bench.variants import Variant
+from catis.core.reduction import Reduction
+from catis.files import check_writable
 
 FACTS = Facts("some_vit", 224, 5_700_000, 2_000)
-PLAIN, FAST = Variant("vanilla", "0"), Variant("tome", "13")
+VANILLA, FAST = Variant(Reduction.none()), Variant(Reduction.of("tome", 13))
 TIMM = [
     "model", "infer_img_size", "infer_samples_per_sec", "infer_step_time", "infer_batch_size", "param_count",
     "infer_gmacs",
@@ -24,7 +26,7 @@ def rows(plain, fast, **found):
     return list(
         rows_of(
             [
-                Measured(PLAIN, 4, False, 2_000, 196, plain, light=plain),
+                Measured(VANILLA, 4, False, 2_000, 196, plain, roofline=plain),
                 Measured(FAST, 4, False, 1_000, 40, fast, **found),
             ],
             FACTS,
@@ -57,12 +59,12 @@ def test_more_than_1_1_is_flagged(speed, flagged):
 
 def test_vanilla_is_its_own_measure():
     row, _ = rows([1.0, 2.0], [1.0, 2.0])
-    assert (row.speedup, row.efficiency, row.light_speedup, row.reasons, row.lost_ms) == (1.0, 1.0, 1.0, (), None)
+    assert (row.speedup, row.efficiency, row.roofline_speedup, row.reasons, row.lost_ms) == (1.0, 1.0, 1.0, (), None)
 
 
-def test_light_needs_both_lines():
-    assert rows([1.0, 2.0], [1.0, 2.0])[1].light_speedup is None
-    assert rows([1.0, 2.0], [1.0, 2.0], light=[0.5, 1.0])[1].light_speedup == 2.0
+def test_a_roofline_needs_both_lines():
+    assert rows([1.0, 2.0], [1.0, 2.0])[1].roofline_speedup is None
+    assert rows([1.0, 2.0], [1.0, 2.0], roofline=[0.5, 1.0])[1].roofline_speedup == 2.0
 
 
 def test_a_failed_row_says_so_and_a_failed_vanilla_leaves_the_others():
@@ -70,7 +72,7 @@ def test_a_failed_row_says_so_and_a_failed_vanilla_leaves_the_others():
     assert (row.error, row.speedup, row.infer_samples_per_sec) == ("out of memory", None, None)
     failed, row = rows_of(
         [
-            Measured(PLAIN, 4, False, 2_000, 196, problem="out of memory"),
+            Measured(VANILLA, 4, False, 2_000, 196, problem="out of memory"),
             Measured(FAST, 4, False, 1_000, 40, [1.0, 1.0]),
         ],
         FACTS,
@@ -80,7 +82,7 @@ def test_a_failed_row_says_so_and_a_failed_vanilla_leaves_the_others():
 
 
 def test_reading_is_per_batch():
-    found = list(rows_of([Measured(PLAIN, 4, False, 2_000, 196, [1.0])], FACTS, reading=0.01))
+    found = list(rows_of([Measured(VANILLA, 4, False, 2_000, 196, [1.0])], FACTS, reading=0.01))
     assert found[0].reading_ms == pytest.approx(40)
 
 
@@ -104,7 +106,7 @@ def test_results_files_that_cannot_be_written(tmp_path):
         (tmp_path / "no" / "rows.csv", "there is no folder"),
     ):
         with pytest.raises(ValueError, match=message):
-            check_results_file(path)
+            check_writable(path, ".csv", ".json")
 
 
 # rounds

@@ -73,7 +73,7 @@ def test_interrupting_keeps_what_is_finished_and_records_nothing_of_the_rest(run
 
 def test_without_the_extra_only_the_store_is_missing(run, tmp_path, monkeypatch):
     monkeypatch.setattr("catis.errors.find_spec", lambda package: None)
-    monkeypatch.setattr("catis.evaluate.suite.evaluate_run", lambda *_, **__: pytest.fail("computed"))
+    monkeypatch.setattr("catis.sweep.local.evaluate_run", lambda *_, **__: pytest.fail("computed"))
     result = run(*EVAL, "--store", tmp_path / "store")
     assert result.exit_code == 2
     assert "pip install 'catis[results]'" in result.stderr

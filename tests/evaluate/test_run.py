@@ -13,14 +13,13 @@ import catis
 import catis.zoo
 from catis.core.reduction import Reduction
 from catis.errors import CatisError
-from catis.evaluate import ImageCache, evaluate_run, load, name_run
+from catis.evaluate import ImageCache, evaluate_run, identify, load
 from catis.evaluate.predict import BrokenImageError
-from catis.evaluate.suite import evaluate_suite
 from catis.macs import compare_macs
-from catis.runs import DataSpec, ModelSpec, Record, RunSpec, Store
+from catis.runs import DataSpec, ModelSpec, Record, RunSpec
 from tests.evaluate.folders import IDS, break_images, write_images, write_zoo
 
-SPEC = RunSpec(ModelSpec("tiny-6"), DataSpec("zoo-clean", limit=48), "tome", r=8, batch_size=16)
+SPEC = RunSpec(ModelSpec("tiny-6"), DataSpec("zoo-clean", limit=48), Reduction.of("tome", 8), batch_size=16)
 
 
 @pytest.fixture(scope="module")
@@ -74,13 +73,14 @@ def test_the_order_of_images_in_batches_hardly_matters(model):
 SAME = [
     {"batch_size": 3},
     {"on_error": "raise"},
+    {"reduction": Reduction.of("tome", [8] * 6)},
 ]
 OTHER = [
-    {"method": "pitome"},
-    {"r": 7},
-    {"r": (8, -1.0)},
-    {"options": {"reference": True}},
-    {"prop_attn": False},
+    {"reduction": Reduction.of("pitome", 8)},
+    {"reduction": Reduction.of("tome", 7)},
+    {"reduction": Reduction.of("tome", (8, -1.0))},
+    {"reduction": Reduction.of("tome", 8, reference=True)},
+    {"reduction": Reduction.of("tome", 8, prop_attn=False)},
     {"precision": "bfloat16"},
     {"compile": True},
     {"seed": 1},
@@ -93,11 +93,11 @@ OTHER = [
 def test_names_are_made_of_what_decides_the_result_and_of_nothing_else(model):
     def name(**changes):
         spec = replace(SPEC, **changes)
-        return name_run(spec, model, model.images(spec))
+        return identify(spec, model, model.images(spec)).name
 
     assert {name(**change) for change in SAME} == {name()}
     assert len({name(), *(name(**change) for change in OTHER)}) == 1 + len(OTHER)
-    assert name(r=0) == name(method=None, r=None)
+    assert name(reduction=Reduction.of("tome", 0)) == name(reduction=Reduction.none())
 
 
 def test_other_weights_and_preprocessing_are_another_run(tmp_path):
@@ -109,7 +109,7 @@ def test_other_weights_and_preprocessing_are_another_run(tmp_path):
     def name(**changes):
         spec = replace(SPEC, model=replace(SPEC.model, **changes))
         loaded = load(spec.model)
-        return name_run(spec, loaded, loaded.images(spec))
+        return identify(spec, loaded, loaded.images(spec)).name
 
     assert name(checkpoint=str(tmp_path / "same.safetensors")) == name()
     assert name(checkpoint=str(tmp_path / "other.safetensors")) != name()
@@ -188,7 +188,7 @@ def test_a_transformers_model_is_prepared_as_its_processor_says(tmp_path):
     transformers.ViTForImageClassification(config).save_pretrained(tmp_path / "saved")
     processor = transformers.ViTImageProcessor(size={"height": 32, "width": 32}, image_mean=[0.4] * 3)
     processor.save_pretrained(tmp_path / "saved")
-    spec = RunSpec(ModelSpec(str(tmp_path / "saved")), DataSpec("zoo-clean", limit=24), "tome", r=3)
+    spec = RunSpec(ModelSpec(str(tmp_path / "saved")), DataSpec("zoo-clean", limit=24), Reduction.of("tome", 3))
     model = load(spec.model)
     assert (model.preprocessing.mean, model.preprocessing.crop_mode) == ((0.4,) * 3, "squash")
     record, _ = evaluate_run(spec, model=model)
@@ -200,21 +200,9 @@ def test_a_model_without_classifier_is_refused():
         load(ModelSpec("test_vit", settings={"num_classes": 0}))
 
 
-def test_a_suite_shares_its_work_and_finds_what_is_finished(tmp_path, monkeypatch):
-    store = Store(tmp_path / "store")
-    specs = [SPEC.vanilla, SPEC, replace(SPEC, r=4)]
-    first = list(evaluate_suite(specs, store=store))
-    assert [done.skipped for done in first] == [False] * 3
-    assert [done.record.agreement is None for done in first] == [True, False, False]
-    assert store.names() == sorted(done.record.name for done in first)
-    monkeypatch.setattr("catis.evaluate.suite.evaluate_run", lambda *_, **__: pytest.fail("done again"))
-    again = list(evaluate_suite(specs, store=store))
-    assert [done.skipped for done in again] == [True] * 3
-    assert [done.record for done in again] == [done.record for done in first]
-
-
-def test_agreement_is_found_in_the_store(tmp_path):
-    store = Store(tmp_path)
-    (plain,) = evaluate_suite([SPEC.vanilla], store=store)
-    (reduced,) = evaluate_suite([SPEC], store=store)
-    assert reduced.record.agreement_n == plain.record.n_read == 48
+def test_a_runs_identity_is_worked_out_once(model, monkeypatch):
+    images = model.images(SPEC)
+    identity = identify(SPEC, model, images)
+    monkeypatch.setattr("catis.evaluate.run.identity_of", lambda *_: pytest.fail("worked out again"))
+    record, _ = evaluate_run(SPEC, model=model, images=images, identity=identity)
+    assert record.name == identity.name

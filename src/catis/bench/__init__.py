@@ -1,17 +1,17 @@
 """How much of the saved multiply-adds becomes time, on this machine, and why not all of it."""
 
-from catis.bench.light import LightLine
 from catis.bench.report import Report, Row
+from catis.bench.roofline import Roofline
 from catis.bench.run import bench_model
 from catis.bench.settings import PRESETS, Precision, Protocol, Settings
 from catis.bench.timing import paired_ratio, time_rounds
 
 __all__ = [
     "PRESETS",
-    "LightLine",
     "Precision",
     "Protocol",
     "Report",
+    "Roofline",
     "Row",
     "Settings",
     "bench_model",

@@ -10,13 +10,14 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from catis.bench.light import Flow, LightLine, token_flow
-from catis.bench.memory import is_out_of_memory, peak_bytes
+from catis.bench.memory import peak_bytes
 from catis.bench.phases import Phases, time_phases
+from catis.bench.roofline import Flow, Roofline, token_flow
 from catis.bench.rows import Measured, macs_of
 from catis.bench.settings import Precision, Settings
 from catis.bench.timing import Step, Timed, time_rounds
 from catis.bench.variants import Variant, build_variants, compile_model, default_amount, forward_step, reduction_of
+from catis.errors import is_out_of_memory
 from catis.hosts import dispatch
 from catis.hosts.dispatch import example_shape
 
@@ -28,12 +29,12 @@ Tell = Callable[[str, float], None]
 
 @dataclass(frozen=True)
 class Cases:
-    """The variants of one model, the tokens that flow through each, and the line of light."""
+    """The variants of one model, the tokens that flow through each, and the roofline."""
 
     settings: Settings
     variants: Mapping[Variant, nn.Module]
     flows: Mapping[Variant, Flow]
-    light: LightLine | None
+    roofline: Roofline | None
 
     @classmethod
     def of(cls, model: nn.Module, settings: Settings) -> Cases:
@@ -43,14 +44,14 @@ class Cases:
         amounts = settings.amounts or (default_amount(cost.num_patches, facts.depth),)
         variants = build_variants(model, settings.methods, amounts)
         flows = {variant: token_flow(cost, facts.num_prefix, reduction_of(net)) for variant, net in variants.items()}
-        light = LightLine(cost, settings.precision.products, settings.place) if settings.causes else None
-        return cls(settings, variants, flows, light)
+        roofline = Roofline(cost, settings.precision.products, settings.place) if settings.causes else None
+        return cls(settings, variants, flows, roofline)
 
     def measure(self, compiled: bool, batch: int, tell: Tell) -> list[Measured]:
         """All variants at one batch size, eager or compiled."""
         try:
             images = self._images(batch)
-            steps = self._light_steps(batch)
+            steps = self._roofline_steps(batch)
         except (RuntimeError, MemoryError) as error:
             if not is_out_of_memory(error):
                 raise
@@ -72,9 +73,9 @@ class Cases:
         source = torch.Generator().manual_seed(self.settings.seed)
         return torch.randn(shape, generator=source).to(self.settings.place, self._precision.weights)
 
-    def _light_steps(self, batch: int) -> dict[Variant | Flow, Step]:
+    def _roofline_steps(self, batch: int) -> dict[Variant | Flow, Step]:
         flows = dict.fromkeys(self.flows.values())
-        return {} if self.light is None else {flow: self.light.step(flow, batch) for flow in flows}
+        return {} if self.roofline is None else {flow: self.roofline.step(flow, batch) for flow in flows}
 
     def _compiled(self, variant: Variant, images: Tensor, tell: Tell) -> _Ready:
         """Compile and run once; a failure is told in the row, and the other rows go on."""
@@ -115,7 +116,7 @@ class Cases:
             batch,
             compiled,
             seconds=timed.seconds[variant],
-            light=timed.seconds.get(flow, ()),
+            roofline=timed.seconds.get(flow, ()),
             phases=self._phases(variant, images) if phases else None,
             peak=peak_bytes(ready.step, self.settings.place) if causes else None,
             compile_seconds=ready.compile_seconds,

@@ -28,8 +28,8 @@ class Evidence:
         mac_ratio: Vanilla's multiply-adds over the reduced model's.
         speedup: Median over rounds.
         spread: Its quartiles.
-        light_vanilla: Vanilla's matrix products alone; None if they were not timed.
-        light_reduced: The reduced model's products alone.
+        roofline_vanilla: Vanilla's matrix products alone; None if they were not timed.
+        roofline_reduced: The reduced model's products alone.
         phases: Parts of the reduced pass; None where they cannot be told apart.
         larger: (batch size, seconds) of vanilla at the largest batch timed.
         reading: Seconds to read and prepare a batch; None if no images were given.
@@ -41,8 +41,8 @@ class Evidence:
     mac_ratio: float
     speedup: float
     spread: tuple[float, float] | None = None
-    light_vanilla: float | None = None
-    light_reduced: float | None = None
+    roofline_vanilla: float | None = None
+    roofline_reduced: float | None = None
     phases: Phases | None = None
     larger: tuple[int, float] | None = None
     reading: float | None = None
@@ -78,8 +78,8 @@ def lost_time(found: Evidence) -> dict[str, float]:
         {'products': 2.0, 'choosing': 1.0, 'merging': 1.0, 'bias': 0.0, 'rest': 1.0}
     """
     parts: dict[str, float] = {}
-    if found.light_vanilla is not None and found.light_reduced is not None:
-        parts["products"] = found.light_reduced - found.light_vanilla / found.mac_ratio
+    if found.roofline_vanilla is not None and found.roofline_reduced is not None:
+        parts["products"] = found.roofline_reduced - found.roofline_vanilla / found.mac_ratio
     if found.phases is not None:
         parts |= {"choosing": found.phases.choose, "merging": found.phases.merge, "bias": found.phases.bias}
     parts["rest"] = found.reduced - found.vanilla / found.mac_ratio - sum(parts.values())
@@ -118,11 +118,11 @@ def _batch(found: Evidence) -> str:
 
 def _overhead(found: Evidence) -> str:
     """Most of vanilla's pass is not multiply-adds at all."""
-    if found.light_vanilla is None or found.light_vanilla > _BUSY * found.vanilla:
+    if found.roofline_vanilla is None or found.roofline_vanilla > _BUSY * found.vanilla:
         return ""
     return (
-        f"overhead-bound: matrix products are only {found.light_vanilla / found.vanilla:.0%} of vanilla's pass; fewer "
-        "tokens shrink little of the rest, a larger batch or torch.compile may"
+        f"overhead-bound: matrix products are only {found.roofline_vanilla / found.vanilla:.0%} of vanilla's pass; "
+        "fewer tokens shrink little of the rest, a larger batch or torch.compile may"
     )
 
 
@@ -149,16 +149,16 @@ def _too_good(found: Evidence) -> str:
         f"efficiency {found.efficiency:.2f} is above {SUSPICIOUS}: fewer multiply-adds cannot save more time than they "
         "took, so something else differs"
     )
-    if found.light_vanilla is None or found.light_reduced is None:
+    if found.roofline_vanilla is None or found.roofline_reduced is None:
         return f"{start}; time vanilla again, alone and with fused attention, before quoting it"
-    light = found.light_vanilla / found.light_reduced
-    if light > SUSPICIOUS * found.mac_ratio:
-        return f"{start}: the products alone are {light:.2f} times as fast, since fewer tokens fit the caches better"
+    roofline = found.roofline_vanilla / found.roofline_reduced
+    if roofline > SUSPICIOUS * found.mac_ratio:
+        return f"{start}: the products alone are {roofline:.2f} times as fast, since fewer tokens fit the caches better"
     if found.phases is not None and found.phases.unfused > 0:
         return f"{start}: vanilla's attention is not fused, which makes the baseline slow"
     return (
-        f"{start}; the products alone are only {light:.2f} times as fast, so vanilla was slow for another reason, such "
-        "as other work on the machine: run it again before quoting it"
+        f"{start}; the products alone are only {roofline:.2f} times as fast, so vanilla was slow for another reason, "
+        "such as other work on the machine: run it again before quoting it"
     )
 
 

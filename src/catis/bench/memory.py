@@ -1,4 +1,4 @@
-"""Peak memory of a forward pass, and what counts as running out of it."""
+"""Peak memory of a forward pass."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from contextlib import contextmanager
 import torch
 from torch.autograd.profiler import profile
 
-__all__ = ["is_out_of_memory", "peak_bytes"]
+__all__ = ["peak_bytes"]
 
 
 def peak_bytes(step: Callable[[], object], device: torch.device) -> int:
@@ -24,11 +24,6 @@ def peak_bytes(step: Callable[[], object], device: torch.device) -> int:
         4000
     """
     return _cuda_peak(step, device) if device.type == "cuda" else _cpu_peak(step)
-
-
-def is_out_of_memory(error: BaseException) -> bool:
-    """Whether an error says that memory ran out, on any device."""
-    return isinstance(error, (MemoryError, torch.OutOfMemoryError)) or "can't allocate memory" in str(error)
 
 
 def _cuda_peak(step: Callable[[], object], device: torch.device) -> int:

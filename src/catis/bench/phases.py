@@ -15,7 +15,7 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 from torch.overrides import TorchFunctionMode
 
-from catis.bench.light import attention_step
+from catis.bench.roofline import attention_step
 from catis.bench.settings import Precision
 from catis.bench.timing import Step, least_seconds
 from catis.core.block import BlockRecord

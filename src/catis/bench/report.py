@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import csv
-import io
 import json
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field
@@ -11,8 +9,9 @@ from pathlib import Path
 from typing import Any
 
 from catis.files import write_whole
+from catis.report.table import Table
 
-__all__ = ["Report", "Row", "check_results_file", "write_results"]
+__all__ = ["Report", "Row", "write_results"]
 
 
 @dataclass(frozen=True)
@@ -39,8 +38,8 @@ class Row:
         speedup_high: Third quartile.
         efficiency: speedup / gmacs_ratio.
         suspicious: Efficiency above 1.1.
-        light_speedup: The same for the matrix products alone: the most that any implementation could reach here.
-        light_ms: Time of these products.
+        roofline_speedup: The same for the matrix products alone: the most that any implementation could reach here.
+        roofline_ms: Time of these products.
         p50_ms: Median time.
         p90_ms: Time that nine passes of ten stay below.
         p99_ms: Time that 99 of 100 stay below.
@@ -77,8 +76,8 @@ class Row:
     speedup_high: float | None = None
     efficiency: float | None = None
     suspicious: bool = False
-    light_speedup: float | None = None
-    light_ms: float | None = None
+    roofline_speedup: float | None = None
+    roofline_ms: float | None = None
     p50_ms: float | None = None
     p90_ms: float | None = None
     p99_ms: float | None = None
@@ -112,24 +111,12 @@ class Report:
 
     def to_csv(self) -> str:
         """One line per row, the rig in the last columns."""
-        text = io.StringIO()
         lines = [{**asdict(row), "reasons": " | ".join(row.reasons), **self.rig} for row in self.rows]
-        writer = csv.DictWriter(text, list(lines[0]), lineterminator="\n")
-        writer.writeheader()
-        writer.writerows({name: _short(value) for name, value in line.items()} for line in lines)
-        return text.getvalue()
+        return Table(list(lines[0]), [[_short(value) for value in line.values()] for line in lines]).csv()
 
     def to_json(self) -> str:
         """Rows and rig."""
         return json.dumps({"rig": dict(self.rig), "rows": [asdict(row) for row in self.rows]}, indent=1) + "\n"
-
-
-def check_results_file(path: Path) -> None:
-    """Refuse a file that could not be written, before time is spent."""
-    if path.suffix not in (".csv", ".json"):
-        raise ValueError(f"results file {path}: expected a name that ends in .csv or .json")
-    if path.is_dir() or not path.absolute().parent.is_dir():
-        raise ValueError(f"results file {path}: {'it is a folder' if path.is_dir() else 'there is no folder for it'}")
 
 
 def write_results(report: Report, path: Path) -> None:

@@ -61,7 +61,7 @@ class Measured:
         macs: Multiply-adds per image.
         tokens_last: Patch tokens after the last block.
         seconds: Of each timed pass; empty if it failed.
-        light: Seconds of its matrix products alone in the same rounds; empty if not timed.
+        roofline: Seconds of its matrix products alone in the same rounds; empty if not timed.
         phases: Parts of the pass; None where they were not timed.
         peak: Bytes; None if not taken.
         compile_seconds: Of the first pass under torch.compile.
@@ -74,7 +74,7 @@ class Measured:
     macs: int
     tokens_last: int
     seconds: Sequence[float] = ()
-    light: Sequence[float] = ()
+    roofline: Sequence[float] = ()
     phases: Phases | None = None
     peak: int | None = None
     compile_seconds: float | None = None
@@ -130,7 +130,7 @@ def _times(one: Measured) -> dict[str, Any]:
         "p90_ms": p90,
         "p99_ms": p99,
         "rounds": len(one.seconds),
-        "light_ms": _ms(float(np.median(one.light))) if one.light else None,
+        "roofline_ms": _ms(float(np.median(one.roofline))) if one.roofline else None,
     }
 
 
@@ -138,8 +138,8 @@ def _against(
     one: Measured, vanilla: Measured, facts: Facts, plain: Sequence[Measured], reading: float | None
 ) -> dict[str, Any]:
     speed = _ratio(vanilla.seconds, one.seconds)
-    light = _ratio(vanilla.light, one.light)
-    found: dict[str, Any] = {"light_speedup": None if light is None else light.median}
+    roofline = _ratio(vanilla.roofline, one.roofline)
+    found: dict[str, Any] = {"roofline_speedup": None if roofline is None else roofline.median}
     if speed is None:
         return found
     evidence = _evidence(one, vanilla, facts, speed, plain, reading)
@@ -163,7 +163,7 @@ def _evidence(
     one: Measured, vanilla: Measured, facts: Facts, speed: Ratio, plain: Sequence[Measured], reading: float | None
 ) -> Evidence:
     largest = max(plain, key=lambda other: other.batch_size)
-    both_light = bool(one.light and vanilla.light)
+    both_timed = bool(one.roofline and vanilla.roofline)
     return Evidence(
         batch_size=one.batch_size,
         vanilla=float(np.median(vanilla.seconds)),
@@ -171,8 +171,8 @@ def _evidence(
         mac_ratio=facts.vanilla_macs / one.macs,
         speedup=speed.median,
         spread=(speed.low, speed.high),
-        light_vanilla=float(np.median(vanilla.light)) if both_light else None,
-        light_reduced=float(np.median(one.light)) if both_light else None,
+        roofline_vanilla=float(np.median(vanilla.roofline)) if both_timed else None,
+        roofline_reduced=float(np.median(one.roofline)) if both_timed else None,
         phases=one.phases,
         larger=(largest.batch_size, float(np.median(largest.seconds))),
         reading=reading,

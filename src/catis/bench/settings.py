@@ -8,6 +8,7 @@ from dataclasses import dataclass
 import torch
 
 from catis.core.schedule import RLike
+from catis.runs.devices import choose_device
 
 __all__ = ["PRESETS", "Precision", "Protocol", "Settings"]
 
@@ -120,6 +121,7 @@ class Settings:
 
     def __post_init__(self) -> None:
         """Check what no other part would refuse."""
+        choose_device(self.device)
         if not self.methods:
             raise ValueError("methods=(): expected at least one beside vanilla")
         if not self.compiled:
@@ -128,16 +130,11 @@ class Settings:
             raise ValueError(f"batch sizes {self.batch_sizes}: expected at least one image each")
         if self.protocol.rounds < 1 or self.protocol.warmup < 0:
             raise ValueError(f"{self.protocol}: expected at least one round, and no negative warm-up")
-        if self.place.type == "cuda" and not torch.cuda.is_available():
-            raise ValueError(f"device={self.device!r}: this PyTorch sees no CUDA device; take cpu")
 
     @property
     def place(self) -> torch.device:
         """The device."""
-        try:
-            return torch.device(self.device)
-        except RuntimeError as error:
-            raise ValueError(f"device={self.device!r}: expected cpu, cuda or cuda:N") from error
+        return torch.device(self.device)
 
     @property
     def batch_sizes(self) -> tuple[int, ...]:

@@ -12,7 +12,7 @@ import numpy as np
 import torch
 from torch.utils.benchmark import Timer
 
-from catis.bench.memory import is_out_of_memory
+from catis.errors import is_out_of_memory
 
 __all__ = ["FEWEST_ROUNDS", "Progress", "Ratio", "Step", "Timed", "least_seconds", "paired_ratio", "time_rounds"]
 

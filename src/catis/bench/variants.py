@@ -20,7 +20,6 @@ from catis.core.schedule import RLike
 from catis.hosts import dispatch
 
 __all__ = [
-    "VANILLA",
     "Variant",
     "build_variants",
     "compile_model",
@@ -30,25 +29,31 @@ __all__ = [
     "shared_copy",
 ]
 
-VANILLA = "vanilla"
-
 
 @dataclass(frozen=True)
 class Variant:
     """One model to time.
 
     Attributes:
-        method: Name of the method, or "vanilla".
-        r: Amount as it was asked for, as text; "0" for vanilla.
+        reduction: What is on it, as it was asked for.
     """
 
-    method: str
-    r: str
+    reduction: Reduction
+
+    @property
+    def method(self) -> str:
+        """Name of the method, or "vanilla"."""
+        return self.reduction.method.name
+
+    @property
+    def r(self) -> str:
+        """The amount as the command line spells it; "0" for vanilla."""
+        return str(self.reduction.schedule)
 
     @property
     def is_vanilla(self) -> bool:
-        """Whether it is the plain model."""
-        return self.method == VANILLA
+        """Whether it is the vanilla model, which the others are compared with."""
+        return self.reduction == Reduction.none()
 
 
 def build_variants(model: nn.Module, methods: tuple[str, ...], amounts: tuple[RLike, ...]) -> dict[Variant, nn.Module]:
@@ -56,14 +61,15 @@ def build_variants(model: nn.Module, methods: tuple[str, ...], amounts: tuple[RL
 
     Example:
         >>> import timm
-        >>> found = build_variants(timm.create_model("test_vit"), ("tome", "catis"), (2, 0.1))
-        >>> [f"{variant.method} {variant.r}" for variant in found]
+        >>> variants = build_variants(timm.create_model("test_vit"), ("tome", "catis"), (2, 0.1))
+        >>> [f"{variant.method} {variant.r}" for variant in variants]
         ['vanilla 0', 'tome 2', 'catis 2', 'tome 0.1', 'catis 0.1']
     """
-    table: dict[Variant, nn.Module] = {Variant(VANILLA, "0"): shared_copy(model)}
+    table = {Variant(Reduction.none()): shared_copy(model)}
     for r in amounts:
         for method in methods:
-            table[Variant(method, amount_text(r))] = apply(shared_copy(model), method, r=r)
+            variant = Variant(Reduction.of(method, r))
+            table[variant] = apply(shared_copy(model), variant.reduction)
     return table
 
 
@@ -77,13 +83,6 @@ def shared_copy(model: nn.Module) -> nn.Module:
     """
     tensors = chain(model.parameters(), model.buffers())
     return copy.deepcopy(model, {id(tensor): tensor for tensor in tensors})
-
-
-def amount_text(r: RLike) -> str:
-    """An amount as the command line spells it."""
-    if isinstance(r, tuple):
-        return ":".join(f"{part:g}" for part in r)
-    return ",".join(map(str, r)) if isinstance(r, list) else str(r)
 
 
 def default_amount(num_patches: int, depth: int) -> int:
@@ -116,6 +115,6 @@ def compile_model(model: nn.Module) -> Callable[..., Any]:
 
 
 def reduction_of(model: nn.Module) -> Reduction | None:
-    """The settings on a model; None for a plain one."""
+    """The reduction on a model; None for a vanilla one."""
     target, host = dispatch.find(model)
     return host.reduction(target)

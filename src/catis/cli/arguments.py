@@ -1,4 +1,4 @@
-"""Arguments that several commands take, and how their text becomes values."""
+"""Arguments that several commands take, spelled once, and how their text becomes values. Imports nothing heavy."""
 
 from __future__ import annotations
 
@@ -7,46 +7,107 @@ from pathlib import Path
 from typing import Annotated, Any
 
 import typer
+from rich.console import Console
+from rich.progress import BarColumn, Progress, TaskProgressColumn, TextColumn, TimeElapsedColumn, TimeRemainingColumn
 
-__all__ = ["Amount", "Checkpoint", "MethodName", "Options", "Pretrained", "parse_amount", "parse_options"]
+from catis.core.schedule import Schedule
 
-Amount = Annotated[
+__all__ = [
+    "INTERRUPTED",
+    "Amount",
+    "AmountOrNone",
+    "BatchSize",
+    "Cache",
+    "CacheLimit",
+    "Checkpoint",
+    "Device",
+    "ImageSize",
+    "Limit",
+    "MethodName",
+    "ModelName",
+    "Options",
+    "Pretrained",
+    "Seed",
+    "Store",
+    "Threads",
+    "Workers",
+    "fetches_weights",
+    "output_option",
+    "parse_amount",
+    "parse_options",
+    "progress_bar",
+]
+
+AMOUNT = "Patch tokens to remove per block: 13, a share 0.1, one number per block 16,12,8, or r:inflect 8:-1."
+INTERRUPTED = 130
+"""Exit code of a command that Ctrl-C ended."""
+
+Amount = Annotated[str, typer.Option("-r", metavar="R", help=AMOUNT)]
+AmountOrNone = Annotated[str | None, typer.Option("-r", metavar="R", help=AMOUNT)]
+ModelName = Annotated[
     str,
-    typer.Option(
-        "-r",
-        metavar="R",
-        help="Patch tokens to remove per block: 13, a share 0.1, one number per block 16,12,8, or r:inflect 8:-1.",
-    ),
+    typer.Argument(help="A timm model, a zoo model such as tiny-12, or a folder that save_pretrained wrote."),
 ]
 MethodName = Annotated[str, typer.Option("--method", "-m", help="A name that `catis methods` lists.")]
 Options = Annotated[
     list[str] | None,
-    typer.Option("--option", "-o", metavar="NAME=VALUE", help="Option of the method; may be repeated."),
+    typer.Option("--option", metavar="NAME=VALUE", help="Option of the method, such as tau=0.8; may be repeated."),
 ]
 Checkpoint = Annotated[
     Path | None, typer.Option("--checkpoint", metavar="FILE", help="Weights of the model, .safetensors.")
 ]
-Pretrained = Annotated[bool, typer.Option("--pretrained", help="Let timm fetch its own weights from the hub.")]
+Pretrained = Annotated[
+    bool | None,
+    typer.Option(
+        "--pretrained/--no-pretrained",
+        help="Take timm's own weights from the hub, or random ones; by default they are fetched where no others are "
+        "given and the answer depends on them.",
+        show_default=False,
+    ),
+]
+ImageSize = Annotated[int | None, typer.Option("--img-size", min=1, help="Side of the input; by default the model's.")]
+Device = Annotated[str | None, typer.Option("--device", help="cpu, cuda or cuda:1; by default CUDA if there is one.")]
+BatchSize = Annotated[int, typer.Option("--batch-size", "-b", min=1, metavar="N", help="Images per batch.")]
+Limit = Annotated[
+    int | None,
+    typer.Option("--limit", "-n", min=1, metavar="N", help="Use this many images of each set, spread evenly."),
+]
+Seed = Annotated[int, typer.Option("--seed", min=0, metavar="N", help="Seed of everything random.")]
+Threads = Annotated[int | None, typer.Option("--threads", min=1, metavar="N", help="Threads of PyTorch on the CPU.")]
+Workers = Annotated[int, typer.Option("--workers", "-j", min=1, metavar="N", help="Threads that decode images.")]
+Store = Annotated[
+    Path | None, typer.Option("--store", metavar="DIR", help="Results store: records and predictions of every run.")
+]
+Cache = Annotated[
+    Path | None, typer.Option("--cache", metavar="DIR", help="Folder of prepared images; by default $CATIS_CACHE.")
+]
+CacheLimit = Annotated[
+    float, typer.Option("--cache-limit", min=0.0, metavar="GB", help="Most that the cache may take.")
+]
 
 
-def parse_amount(text: str) -> int | float | list[int] | tuple[int, float]:
-    """The r of `catis.apply`, from the command line's spelling.
+def output_option(help_line: str, *aliases: str, metavar: str = "FILE") -> Any:
+    """The option for what a command writes: `-o`, `--output`, and the names it had before."""
+    return typer.Option("--output", "-o", *aliases, metavar=metavar, help=help_line)
+
+
+def fetches_weights(model: str, checkpoint: Path | None, pretrained: bool | None) -> bool:
+    """Whether timm's weights are taken from the hub: as asked, or else where no other weights are given.
 
     Example:
-        >>> parse_amount("13"), parse_amount("0.1"), parse_amount("16,8"), parse_amount("8:-1")
-        (13, 0.1, [16, 8], (8, -1.0))
+        >>> fetches_weights("vit_small_patch16_224", None, None), fetches_weights("tiny-12", None, None)
+        (True, False)
     """
-    try:
-        if ":" in text:
-            mean, inflect = text.split(":")
-            return int(mean), float(inflect)
-        if "," in text:
-            return [int(part) for part in text.split(",")]
-        return float(text) if "." in text else int(text)
-    except ValueError as error:
-        raise ValueError(
-            f"-r {text}: expected a number (13), a share (0.1), one number per block (16,12,8) or r:inflect (8:-1)"
-        ) from error
+    from catis.models import is_zoo_model
+
+    if pretrained is not None:
+        return pretrained
+    return checkpoint is None and not is_zoo_model(model) and not Path(model).is_dir()
+
+
+def parse_amount(text: str) -> Schedule:
+    """The r of `catis.apply`, from the command line's spelling."""
+    return Schedule.from_text(text)
 
 
 def parse_options(texts: list[str] | None) -> dict[str, Any]:
@@ -58,8 +119,8 @@ def parse_options(texts: list[str] | None) -> dict[str, Any]:
     """
     options: dict[str, Any] = {}
     for text in texts or []:
-        name, found, value = text.partition("=")
-        if not (found and name.isidentifier()):
+        name, equals, value = text.partition("=")
+        if not (equals and name.isidentifier()):
             raise ValueError(f"--option {text}: expected NAME=VALUE, such as tau=0.8")
         if name in options:
             raise ValueError(f"--option {name} was given twice")
@@ -72,3 +133,11 @@ def _literal(text: str) -> Any:
         return ast.literal_eval(text)
     except (ValueError, SyntaxError):
         return text
+
+
+def progress_bar(console: Console) -> Progress:
+    """The bar of every command that takes long; it goes away when it is done."""
+    columns = (TextColumn("{task.description}"), BarColumn(), TaskProgressColumn(), TimeElapsedColumn())
+    return Progress(
+        *columns, TextColumn("left:"), TimeRemainingColumn(), console=console, transient=True, speed_estimate_period=600
+    )

@@ -11,16 +11,15 @@ import typer
 from rich.console import Console
 from rich.markup import escape
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
-from rich.table import Table
 from torch import nn
 
 from catis import models
-from catis.cli.tables import print_table
 from catis.data.preprocessing import Preprocessing
 from catis.diagnostics.report import Diagnosis, rows
 from catis.health.check import diagnose
 from catis.registry import list_methods
 from catis.report.diagnosis import save_figure
+from catis.report.table import Table
 
 __all__ = ["diagnose_command", "load_model"]
 
@@ -85,11 +84,11 @@ def show(found: Diagnosis, model: str, console: Console) -> None:
     """Print the per-layer table, the bands, the fits, and the verdict with its reasons."""
     state = "" if found.complete else ", interrupted"
     title = f"{model}, {found.method} {found.r}, {found.n} images{state}; rho_s under {found.corruption}"
-    print_table(console, _table(title, list(COLUMNS.values()), _body(found)))
+    Table(list(COLUMNS.values()), _body(found), title=title).print(console)
     signals = {name: band for name, band in found.bands().items() if name not in ("frobenius", "pool_share")}
     names = ["shallow", "middle", "deep", "layers"]
-    body = [[signal, *(band[name] for name in names)] for signal, band in signals.items()]
-    print_table(console, _table("rho_s by depth", ["signal", *names], body))
+    body = [[signal, *(_cell(band[name]) for name in names)] for signal, band in signals.items()]
+    Table(["signal", *names], body, title="rho_s by depth").print(console)
     if found.amplifier is not None:
         fit = found.amplifier
         console.print(
@@ -112,7 +111,7 @@ def show(found: Diagnosis, model: str, console: Console) -> None:
 
 
 def _body(found: Diagnosis) -> list[list[Any]]:
-    return [[str(int(row["layer"])), *(row.get(name) for name in list(COLUMNS)[1:])] for row in rows(found)]
+    return [[int(row["layer"]), *(_cell(row.get(name)) for name in list(COLUMNS)[1:])] for row in rows(found)]
 
 
 def _critical(found: Diagnosis) -> str:
@@ -123,15 +122,6 @@ def _critical(found: Diagnosis) -> str:
     if found.r_crit_measured is not None:
         line += f"; measured: {found.r_crit_measured.r or 'none'} (tried {sorted(found.r_crit_measured.scores)})"
     return line
-
-
-def _table(title: str, columns: list[str], body: list[list[Any]]) -> Table:
-    table = Table(title=title, title_justify="left")
-    for column in columns:
-        table.add_column(column, justify="right", no_wrap=True)
-    for row in body:
-        table.add_row(*(_cell(value) for value in row))
-    return table
 
 
 def _cell(value: Any) -> str:

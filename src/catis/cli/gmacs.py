@@ -2,34 +2,39 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Any
+from typing import Any
 
-import typer
 from rich.console import Console
 
-from catis.cli.arguments import Amount, MethodName, Options, parse_amount, parse_options
+from catis.cli.arguments import Amount, ImageSize, MethodName, ModelName, Options, parse_options
+from catis.core.schedule import Schedule
 
 __all__ = ["gmacs_command"]
 
 
 def gmacs_command(
-    model: Annotated[str, typer.Argument(help="timm model name, or a zoo model such as tiny-12.")],
+    model: ModelName,
     r: Amount,
     method: MethodName = "catis",
     option: Options = None,
-    img_size: Annotated[int | None, typer.Option(min=1, help="Side of the input; default: the model's own.")] = None,
+    img_size: ImageSize = None,
 ) -> None:
-    """Count multiply-adds, vanilla and reduced. No weights are made, so models of any size are quick."""
+    """Count multiply-adds, vanilla and reduced. No weights are made, so models of any size are quick.
+
+    Example: catis gmacs vit_small_patch16_224 -r 13
+    """
+    schedule, options = Schedule.from_text(r), parse_options(option)
+
     from catis.core.reduction import Reduction
     from catis.macs import compare_macs
     from catis.models import build_model
 
-    amount, options = parse_amount(r), parse_options(option)
-    settings: dict[str, Any] = {} if img_size is None else {"img_size": img_size}
-    found = compare_macs(build_model(model, device="meta", **settings), Reduction.of(method, amount, **options))
+    reduction = Reduction.of(method, schedule, **options)
+    sized: dict[str, Any] = {} if img_size is None else {"img_size": img_size}
+    cost = compare_macs(build_model(model, device="meta", **sized), reduction)
     say = Console(highlight=False, soft_wrap=True).print
-    say(f"{model}, {found.patches} patches + {found.prefix} prefix tokens, {method} r={r}")
-    say(f"vanilla   {found.vanilla:10.2f} GMACs")
-    say(f"reduced   {found.reduced:10.2f} GMACs, {found.reduced / found.vanilla:.1%} of vanilla")
-    say(f"matching  {found.overhead:10.2f} GMACs on top, for choosing tokens")
-    say(f"patch tokens after each block: {' '.join(map(str, found.tokens))}")
+    say(f"{model}, {cost.patches} patches + {cost.prefix} prefix tokens, {reduction}")
+    say(f"vanilla   {cost.vanilla:10.2f} GMACs")
+    say(f"reduced   {cost.reduced:10.2f} GMACs, {cost.reduced / cost.vanilla:.1%} of vanilla")
+    say(f"matching  {cost.overhead:10.2f} GMACs on top, for choosing tokens")
+    say(f"patch tokens after each block: {' '.join(map(str, cost.tokens))}")

@@ -2,22 +2,24 @@
 
 from __future__ import annotations
 
+import io
 import sys
 from collections.abc import Sequence
-from contextlib import nullcontext
 from pathlib import Path
-from typing import Annotated, Any, Literal
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import typer
 from rich.console import Console
 from rich.markup import escape
 
-from catis.cli.tables import as_csv, as_markdown, build_table, print_table
-from catis.evaluate.paired import Pair, paired_differences
-from catis.runs.query import SUMMARY, Answer, filter_records, query
-from catis.runs.record import Record, timm_row
-from catis.runs.spec import DataSpec
-from catis.runs.store import Damaged, Store
+from catis.cli.arguments import output_option
+from catis.files import check_writable, write_whole
+from catis.report.table import Table
+
+if TYPE_CHECKING:
+    from catis.evaluate.paired import Pair
+    from catis.runs.record import Record
+    from catis.runs.store import Store
 
 __all__ = ["results_command"]
 
@@ -26,78 +28,92 @@ Format = Literal["table", "csv", "markdown"]
 
 
 def results_command(
-    store: Annotated[Path, typer.Argument(metavar="DIR", help="a results store, as `catis eval --store` writes it")],
-    model: Annotated[Patterns, typer.Option("--model", help="only these, such as 'deit*'; may be repeated")] = None,
-    method: Annotated[Patterns, typer.Option("--method", "-m", help="only these; may be repeated")] = None,
-    data: Annotated[Patterns, typer.Option("--data", help="only these; may be repeated")] = None,
+    store: Annotated[Path, typer.Argument(metavar="DIR", help="A results store, as `catis eval --store` writes it.")],
+    model: Annotated[Patterns, typer.Option("--model", help="Only these, such as 'deit*'; may be repeated.")] = None,
+    method: Annotated[Patterns, typer.Option("--method", "-m", help="Only these; may be repeated.")] = None,
+    data: Annotated[Patterns, typer.Option("--data", help="Only these; may be repeated.")] = None,
     against: Annotated[
-        str | None, typer.Option(metavar="METHOD", help="paired differences from this method, `vanilla`, or one run")
+        str | None, typer.Option(metavar="METHOD", help="Paired differences from this method, `vanilla`, or one run.")
     ] = None,
-    sql: Annotated[str | None, typer.Option(help="a DuckDB query over the tables results and predictions")] = None,
-    form: Annotated[Format, typer.Option("--format", help="csv has timm's columns first")] = "table",
-    output: Annotated[Path | None, typer.Option("--output", "-o", metavar="FILE", help="write to a file")] = None,
+    sql: Annotated[str | None, typer.Option(help="A DuckDB query over the tables results and predictions.")] = None,
+    form: Annotated[Format, typer.Option("--format", help="csv has timm's columns first.")] = "table",
+    output: Annotated[Path | None, output_option("Write to a file instead of the screen.")] = None,
 ) -> None:
     """Show what a results store holds, and compare methods image by image.
 
     Example: catis results runs --data imagenet --against tome --format markdown
     """
+    from catis.evaluate.paired import paired_differences
+    from catis.runs.query import SUMMARY, filter_records, query
+    from catis.runs.store import Store
+
     if sql is not None and against is not None:
         raise ValueError("--sql and --against: one of them says what to print")
     if not store.is_dir():
         raise ValueError(f"{store} is not a folder: expected a results store, as `catis eval --store DIR` makes it")
+    if output is not None:
+        check_writable(output)
     opened = Store(store)
     records = filter_records(_whole(opened), {"model": model or (), "method": method or (), "data": data or ()})
     if against is not None:
-        answer = _differences(paired_differences(opened, records, against))
+        table = _differences(paired_differences(opened, records, against))
     elif sql is None and form == "csv":
-        answer = _timm(records)
+        table = _timm(records)
     else:
-        answer = query(opened, records, sql or SUMMARY)
-    _print(answer, form, output)
+        table = query(opened, records, sql or SUMMARY)
+    _print(table, form, output)
 
 
 def _whole(store: Store) -> list[Record]:
     """Records that can be used; the others are named."""
+    from catis.runs.store import Damaged
+
     records = []
-    for found in store.scan():
-        if isinstance(found, Damaged):
-            line = f"[yellow]damaged, left out:[/yellow] {escape(found.reason)}"
-            Console(stderr=True).print(line, highlight=False, soft_wrap=True)
+    for entry in store.scan():
+        if isinstance(entry, Damaged):
+            _warn("damaged, left out", entry.reason)
         else:
-            records.append(found)
+            records.append(entry)
     return records
 
 
-def _timm(records: Sequence[Record]) -> Answer:
+def _timm(records: Sequence[Record]) -> Table:
+    from catis.runs.record import timm_row
+
     rows = [timm_row(record) for record in records]
-    return Answer(list(rows[0]), [list(row.values()) for row in rows]) if rows else Answer([], [])
+    return Table(list(rows[0]) if rows else [], [list(row.values()) for row in rows])
 
 
-def _differences(pairs: Sequence[Pair]) -> Answer:
+def _differences(pairs: Sequence[Pair]) -> Table:
     columns = ["model", "data", "method", "r", "top1", "points", "low", "high", "gained", "lost", "n", "p"]
     for pair in pairs:
         if pair.difference is None:
-            line = f"[yellow]not compared:[/yellow] {escape(f'{pair.record.name}: {pair.problem}')}"
-            Console(stderr=True).print(line, highlight=False, soft_wrap=True)
+            _warn("not compared", f"{pair.record.name}: {pair.problem}")
     fewest_last = sorted(pairs, key=lambda pair: -pair.record.gmacs)  # amounts in order, however they are spelt
     rows = [_difference(pair) for pair in fewest_last if pair.difference is not None]
-    return Answer(columns, sorted(rows, key=lambda row: [str(cell) for cell in row[:3]]))
+    return Table(columns, sorted(rows, key=lambda row: [str(cell) for cell in row[:3]]))
 
 
 def _difference(pair: Pair) -> list[Any]:
-    record, found = pair.record, pair.difference
-    assert found is not None
-    data = DataSpec(record.data, corruption=record.corruption, severity=record.severity).title
-    numbers = [round(value, 2) for value in (record.top1, found.points, found.low, found.high)]
-    counts = [found.gained, found.lost, found.n, float(f"{found.p_value:.2g}")]
-    return [record.model, data, record.method, record.schedule, *numbers, *counts]
+    record, difference = pair.record, pair.difference
+    assert difference is not None
+    numbers = [round(value, 2) for value in (record.top1, difference.points, difference.low, difference.high)]
+    counts = [difference.gained, difference.lost, difference.n, float(f"{difference.p_value:.2g}")]
+    return [record.model, record.data_title, record.method, record.schedule, *numbers, *counts]
 
 
-def _print(answer: Answer, form: Format, output: Path | None) -> None:
-    with nullcontext(sys.stdout) if output is None else output.open("w", encoding="utf-8") as file:
-        if form == "table":
-            print_table(Console(file=file), build_table(answer.columns, answer.rows))
-        else:
-            file.write((as_csv if form == "csv" else as_markdown)(answer.columns, answer.rows))
-    if output is not None:
+def _print(table: Table, form: Format, output: Path | None) -> None:
+    text = io.StringIO()
+    if form == "table":
+        table.print(Console(file=text, width=Console().width))
+    else:
+        text.write(table.csv() if form == "csv" else table.markdown())
+    if output is None:
+        sys.stdout.write(text.getvalue())
+    else:
+        write_whole(output, text.getvalue().encode())
         Console(stderr=True).print(f"wrote {output}", highlight=False, soft_wrap=True)
+
+
+def _warn(what: str, why: str) -> None:
+    Console(stderr=True).print(f"[yellow]{what}:[/yellow] {escape(why)}", highlight=False, soft_wrap=True)

@@ -48,7 +48,7 @@ def show_command(
     console = Console(highlight=False, soft_wrap=True)
     amount, options, blocks = parse_amount(r), parse_options(option), _parse_blocks(after)
     check_picture(out)
-    net = load_model(model, checkpoint, pretrained)
+    net = load_model(model, checkpoint, bool(pretrained))
     traced, captions = trace_files(net, images, method, amount, name_classes(net, is_zoo_model(model)), **options)
     if checkpoint is None and not pretrained and not is_zoo_model(model):
         console.print(f"[yellow]note:[/yellow] {model} has random weights; add --checkpoint FILE or --pretrained")

@@ -8,47 +8,51 @@ from typing import Annotated
 import typer
 from rich.console import Console
 
-from catis.cli.sweep_display import ShownEvents, show_preview, show_summary
-from catis.evaluate.cache import ImageCache, default_cache
-from catis.runs.store import Store
-from catis.sweep.checks import look_for_inputs
-from catis.sweep.costs import costs
-from catis.sweep.jobs import expand
-from catis.sweep.local import run_here, threads_set
-from catis.sweep.plan import read_plan
-from catis.sweep.preview import preview
-from catis.sweep.ray_cluster import run_on_ray
-from catis.sweep.table import PlanError
+from catis.cli.arguments import INTERRUPTED, Cache, CacheLimit, Limit, Store, Threads, Workers
 
 __all__ = ["sweep_command"]
 
-FAILED, INTERRUPTED = 1, 130
+FAILED = 1
 Patterns = list[str] | None
 
 
 def sweep_command(
-    plan: Annotated[Path, typer.Argument(metavar="PLAN.toml", help="what to run; docs/sweeps.md has the format")],
+    plan: Annotated[Path, typer.Argument(metavar="PLAN.toml", help="What to run; docs/sweeps.md has the format.")],
     dry_run: Annotated[
-        bool, typer.Option("--dry-run", help="print runs, GMACs and an estimate of time; no more")
+        bool, typer.Option("--dry-run", help="Print runs, GMACs and an estimate of time; no more.")
     ] = False,
-    store: Annotated[Path | None, typer.Option(metavar="DIR", help="results store, in place of the plan's")] = None,
-    limit: Annotated[
-        int | None, typer.Option("--limit", "-n", min=1, help="at most so many images of each set")
+    store: Store = None,
+    limit: Limit = None,
+    only: Annotated[
+        Patterns, typer.Option(metavar="PATTERN", help="Only runs like 'vit-s*' or '*catis r=13*'.")
     ] = None,
-    only: Annotated[Patterns, typer.Option(metavar="PATTERN", help="only runs like 'vit-s*' or '*catis r=13*'")] = None,
-    skip: Annotated[Patterns, typer.Option(metavar="PATTERN", help="not these; both may be repeated")] = None,
+    skip: Annotated[Patterns, typer.Option(metavar="PATTERN", help="Not these; both may be repeated.")] = None,
     ray: Annotated[
-        str | None, typer.Option(metavar="ADDRESS", help="Ray cluster: an address, 'auto', or 'local' to start one")
+        str | None, typer.Option(metavar="ADDRESS", help="Ray cluster: an address, 'auto', or 'local' to start one.")
     ] = None,
-    threads: Annotated[int | None, typer.Option(min=1, help="torch threads of each run; default: the plan's")] = None,
-    workers: Annotated[int, typer.Option("--workers", "-j", min=1, help="threads that decode images")] = 2,
-    cache: Annotated[Path | None, typer.Option(metavar="DIR", help="prepared images; default: $CATIS_CACHE")] = None,
-    cache_limit: Annotated[float, typer.Option(min=0.0, metavar="GB", help="most that the cache may take")] = 20.0,
+    threads: Threads = None,
+    workers: Workers = 2,
+    cache: Cache = None,
+    cache_limit: CacheLimit = 20.0,
 ) -> None:
     """Run models x methods x r x data sets from a plan file, into one store; what is done is skipped.
 
+    Options stand before what the plan says: --store, --limit and --threads replace its own.
+
     Example: catis sweep plans/table1.toml --dry-run --only 'deit3-b*'
     """
+    from catis import runs
+    from catis.cli.sweep_display import ShownEvents, show_preview, show_summary
+    from catis.evaluate.cache import ImageCache, default_cache
+    from catis.sweep.checks import look_for_inputs
+    from catis.sweep.costs import costs
+    from catis.sweep.jobs import expand
+    from catis.sweep.local import run_here, threads_set
+    from catis.sweep.plan import read_plan
+    from catis.sweep.preview import preview
+    from catis.sweep.ray_cluster import run_on_ray
+    from catis.sweep.table import PlanError
+
     console = Console()
     read = read_plan(plan)
     jobs = expand(read, limit=limit, only=only or ["*"], skip=skip or [])
@@ -62,18 +66,11 @@ def sweep_command(
         raise PlanError(_missing(read.file, list(inputs.problems)))
     events = ShownEvents(console, jobs, [cost * (n or 0) for cost, n in zip(gmacs, inputs.images, strict=True)])
     kept = ImageCache(cache or default_cache(), cache_limit)
-    opened, interrupted = Store(place), False
-    try:
-        with events.bar:
-            if ray is None:
-                run_here(jobs, opened, events, threads=threads, cache=kept, workers=workers)
-            else:
-                run_on_ray(jobs, opened, events, ray, threads=threads, cache=kept, workers=workers)
-    except KeyboardInterrupt:
-        interrupted = True
-    show_summary(events, len(jobs), place, interrupted, console)
-    if interrupted or events.failures:
-        raise typer.Exit(INTERRUPTED if interrupted else FAILED)
+    runner, address = (run_here, []) if ray is None else (run_on_ray, [ray])
+    complete = events.run(runner, runs.Store(place), *address, threads=threads, cache=kept, workers=workers)
+    show_summary(events, len(jobs), place, not complete, console)
+    if not complete or events.failures:
+        raise typer.Exit(FAILED if complete else INTERRUPTED)
 
 
 def _missing(file: Path, problems: list[str]) -> str:

@@ -2,20 +2,25 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
+from typing import Any
 
 from rich.console import Console
 from rich.markup import escape
-from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn, TimeRemainingColumn
 
-from catis.cli.tables import build_table, print_table
+from catis.cli.arguments import progress_bar
+from catis.report.table import Table
 from catis.runs.record import Record
+from catis.runs.store import Store
 from catis.sweep.events import Events
 from catis.sweep.jobs import Job
 from catis.sweep.preview import Preview
 
 __all__ = ["ShownEvents", "show_preview", "show_summary"]
+
+SHOWN = 10
+"""Broken images that are named on the screen; the record has all."""
 
 
 class ShownEvents(Events):
@@ -25,18 +30,35 @@ class ShownEvents(Events):
         console: Where it goes.
         jobs: All runs.
         work: Of each run, GMACs times images.
+        strict: Whether the first failure ends everything.
     """
 
-    def __init__(self, console: Console, jobs: Sequence[Job], work: Sequence[float]) -> None:
+    def __init__(self, console: Console, jobs: Sequence[Job], work: Sequence[float], *, strict: bool = False) -> None:
         super().__init__()
-        self._console, self._count = console, len(jobs)
+        self.strict = strict
+        self._console, self._jobs = console, jobs
         self._work = {job.label: amount for job, amount in zip(jobs, work, strict=True)}
         self._total, self._ended = sum(self._work.values()), 0.0
-        self.bar = Progress(
-            TextColumn("{task.description}"), BarColumn(), TimeElapsedColumn(), TextColumn("left:"),
-            TimeRemainingColumn(), console=console, transient=True, speed_estimate_period=600,
-        )  # fmt: skip
+        self.bar = progress_bar(console)
         self._task = self.bar.add_task("", total=self._total)
+
+    def run(self, runner: Callable[..., None], store: Store | None, *arguments: Any, **options: Any) -> bool:
+        """Do all runs under the bar; whether nobody pressed Ctrl-C."""
+        try:
+            with self.bar:
+                runner(self._jobs, store, self, *arguments, **options)
+        except KeyboardInterrupt:
+            return False
+        return True
+
+    def all_records(self, store: Store | None) -> list[Record]:
+        """Records of all runs, also of those that were done before, in the order of the runs."""
+        names = {job.label: name for job, name in self.skipped}
+        done = {job.label: record for job, record in self.records}
+        by_name = {record.name: record for record in done.values()}
+        for label, name in names.items():
+            done[label] = by_name[name] if name in by_name or store is None else store.read(name)
+        return [done[job.label] for job in self._jobs if job.label in done]
 
     def preparing(self, what: str) -> None:
         """Name it."""
@@ -67,10 +89,14 @@ class ShownEvents(Events):
             f"{self._place()} {escape(job.label)}: top-1 {record.top1:.2f} % (n={record.n_read}){same}, "
             f"{record.gmacs:.2f} GMACs, {record.environment['seconds']:.1f} s"
         )
+        for name, reason in record.broken[:SHOWN]:
+            self._line(f"[yellow]not read:[/yellow] {escape(f'{name}: {reason}')}")
+        if record.n_broken > SHOWN:
+            self._line(f"... {record.n_broken} in all, each named in the record")
 
-    def found(self, job: Job) -> None:
+    def known(self, job: Job, name: str) -> None:
         """Take it off the work that is left."""
-        super().found(job)
+        super().known(job, name)
         self._total -= self._work[job.label]
         self.bar.update(self._task, total=self._total)
 
@@ -81,7 +107,7 @@ class ShownEvents(Events):
         self._line(f"[red]failed:[/red] {escape(job.label)}: {escape(error)}")
 
     def _place(self) -> str:
-        return f"{len(self.records) + len(self.skipped) + len(self.failures)}/{self._count}"
+        return f"{len(self.records) + len(self.skipped) + len(self.failures)}/{len(self._jobs)}"
 
     def _end(self, job: Job) -> None:
         self._ended += self._work[job.label]
@@ -102,22 +128,22 @@ def show_summary(events: Events, total: int, store: Path, interrupted: bool, con
         console.print(line, highlight=False, soft_wrap=True)
 
 
-def show_preview(found: Preview, store: Path, console: Console) -> None:
+def show_preview(seen: Preview, store: Path, console: Console) -> None:
     """Print the runs of a plan, what they cost, and what is missing."""
     rows = [
         [line.job.label, line.images, round(line.gmacs, 2), f"{line.share:.1%}", _time(line.seconds), line.state]
-        for line in found.lines
+        for line in seen.lines
     ]
     columns = ["run", "images", "GMACs", "of vanilla", "time", "state"]
-    print_table(console, build_table(columns, rows, title=f"{len(rows)} runs into {store}"))
-    known = [line.seconds for line in found.lines if line.seconds is not None]
+    Table(columns, rows, title=f"{len(rows)} runs into {store}").print(console)
+    known = [line.seconds for line in seen.lines if line.seconds is not None]
     unknown = len(rows) - len(known)
     lines = [
         f"about {_time(sum(known))} to go" + (f", and {unknown} runs whose time is not known" if unknown else ""),
-        "estimated as images x GMACs / rate; the rate is that of the plain model with random weights, timed just now. "
+        "estimated as images x GMACs / rate; the rate is that of vanilla with random weights, timed just now. "
         "Reading images and choosing tokens come on top.",
-        *(f"  {escape(line)}" for line in found.how),
-        *(f"[red]missing:[/red] {escape(problem)}" for problem in found.problems),
+        *(f"  {escape(line)}" for line in seen.how),
+        *(f"[red]missing:[/red] {escape(problem)}" for problem in seen.problems),
     ]
     for line in lines:
         console.print(line, highlight=False, soft_wrap=True)

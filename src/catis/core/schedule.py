@@ -10,7 +10,6 @@ from typing import Any
 
 __all__ = ["RLike", "Schedule", "budget"]
 
-RLike = int | float | Sequence[int] | tuple[int, float]
 _SPELLINGS = (
     "expected an int >= 0 (tokens per block), a fraction in (0, 1) of the patch tokens per block, "
     "a list with one int per block, or a tuple (r, inflect) with inflect in [-1, 1]"
@@ -52,7 +51,7 @@ class Schedule:
     inflect: float = 0.0
 
     @classmethod
-    def parse(cls, r: RLike | Schedule | None, shape: str | None = None) -> Schedule:
+    def parse(cls, r: RLike | None, shape: str | None = None) -> Schedule:
         """Check any Python spelling of r and turn it into a Schedule.
 
         Args:
@@ -84,15 +83,14 @@ class Schedule:
         """
         expected = "expected a number (13), a share (0.1), one number per block (16,12,8) or r:inflect (8:-1)"
         try:
-            if ":" in text:
-                mean, inflect = text.split(":")
-                return cls.parse((int(mean), float(inflect)))
-            if "," in text:
-                return cls.parse([int(part) for part in text.split(",")])
-            return cls.parse(float(text) if "." in text else int(text))
+            value = _value(text)
         except ValueError as error:
-            why = f" ({error})" if str(error).startswith("r=") else ""
-            raise ValueError(f"-r {text}: {expected}{why}") from error
+            raise ValueError(f"-r {text}: {expected}") from error
+        try:
+            return cls.parse(value)
+        except ValueError as error:
+            why = str(error).partition(": ")[2].partition(";")[0]
+            raise ValueError(f"-r {text}: {why}; {expected}") from error
 
     @classmethod
     def from_json(cls, value: Any) -> Schedule:
@@ -160,6 +158,20 @@ class Schedule:
             num_patches -= schedule.amount(block, num_patches)
             counts.append(num_patches)
         return counts
+
+
+RLike = int | float | Sequence[int] | tuple[int, float] | Schedule
+"""Every Python spelling of r."""
+
+
+def _value(text: str) -> RLike:
+    """The Python value of the command line's spelling."""
+    if ":" in text:
+        mean, inflect = text.split(":")
+        return int(mean), float(inflect)
+    if "," in text:
+        return [int(part) for part in text.split(",")]
+    return float(text) if "." in text else int(text)
 
 
 def _bad(given: Any, why: str) -> ValueError:

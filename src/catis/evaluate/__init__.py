@@ -1,11 +1,11 @@
-"""Accuracy of a model, plain or reduced, on labelled images."""
+"""Accuracy of a model, vanilla or reduced, on labelled images."""
 
 from catis.evaluate.cache import ImageCache, default_cache
 from catis.evaluate.images import open_images
 from catis.evaluate.loaded import LoadedModel, load
 from catis.evaluate.metrics import compare
 from catis.evaluate.prepared import Images, PreparedImages
-from catis.evaluate.run import evaluate_run, name_run
+from catis.evaluate.run import evaluate_run, identify
 
 __all__ = [
     "ImageCache",
@@ -15,7 +15,7 @@ __all__ = [
     "compare",
     "default_cache",
     "evaluate_run",
+    "identify",
     "load",
-    "name_run",
     "open_images",
 ]

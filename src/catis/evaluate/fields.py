@@ -18,40 +18,23 @@ from catis.evaluate.loaded import LoadedModel
 from catis.evaluate.metrics import agreement
 from catis.evaluate.predict import Predicted
 from catis.evaluate.prepared import Images
-from catis.hosts import dispatch
 from catis.macs import compare_macs
 from catis.runs.identity import versions
 from catis.runs.predictions import Predictions
 from catis.runs.spec import RunSpec
 
-__all__ = ["cost_of", "environment_of", "identity_of", "outcome_of", "reduction_of"]
+__all__ = ["cost_of", "environment_of", "identity_of", "outcome_of"]
 
 
-def reduction_of(spec: RunSpec, model: nn.Module) -> Reduction:
-    """What a run puts on the model, checked against it; a plain run removes nothing.
-
-    Raises:
-        UnsupportedModelError: The model cannot be reduced rightly.
-        ValueError: A bad method, amount or option.
-    """
-    target, host = dispatch.find(model)
-    facts = host.facts(target)
-    reduction = Reduction.none()
-    if spec.method is not None:
-        reduction = Reduction.of(spec.method, spec.r, prop_attn=spec.prop_attn, **spec.options)
-    return reduction.bound(facts.depth, facts.num_prefix)
-
-
-def identity_of(spec: RunSpec, model: LoadedModel, images: Images) -> dict[str, Any]:
-    """Everything that decides what a run computes, as fields of its record."""
-    settings = reduction_of(spec, model.module)
+def identity_of(spec: RunSpec, reduction: Reduction, model: LoadedModel, images: Images) -> dict[str, Any]:
+    """Everything that decides what a run computes, as fields of its record; the reduction is bound to the model."""
     scored = images.about.scored
     return {
         "model": Path(spec.model.name).name if Path(spec.model.name).is_dir() else spec.model.name,
         "settings": dict(spec.model.settings),
         "weights": model.weights,
-        "preprocessing": _plain(asdict(model.preprocessing)),
-        **_reduction_fields(settings),
+        "preprocessing": json.loads(json.dumps(asdict(model.preprocessing))),  # as a record's file gives it back
+        **_reduction_fields(Reduction.none() if reduction.is_vanilla else reduction),
         "data": spec.data.name,
         "corruption": spec.data.corruption,
         "severity": spec.data.severity,
@@ -65,15 +48,11 @@ def identity_of(spec: RunSpec, model: LoadedModel, images: Images) -> dict[str, 
     }
 
 
-def _reduction_fields(settings: Reduction) -> dict[str, Any]:
-    if settings.is_vanilla:
-        return {"method": "vanilla", "r": 0, "schedule": "", "options": {}, "prop_attn": True}
-    r = settings.r
-    return {
-        **settings.to_json(),
-        "r": None if isinstance(r, list) else r,
-        "schedule": "" if r is None else str(settings.schedule),
-    }
+def _reduction_fields(reduction: Reduction) -> dict[str, Any]:
+    """The fields of a reduction, with the amount as one number, where it is one, and as text."""
+    r = reduction.r
+    text = "" if r is None or reduction.is_vanilla else str(reduction.schedule)
+    return {**reduction.to_json(), "r": None if isinstance(r, list) else r, "schedule": text}
 
 
 def outcome_of(images: Images, found: Predicted, vanilla: Predictions | None) -> dict[str, Any]:
@@ -95,9 +74,9 @@ def outcome_of(images: Images, found: Predicted, vanilla: Predictions | None) ->
     }
 
 
-def cost_of(model: nn.Module, settings: Reduction) -> dict[str, Any]:
+def cost_of(model: nn.Module, reduction: Reduction) -> dict[str, Any]:
     """Multiply-adds and tokens."""
-    cost = compare_macs(model, settings)
+    cost = compare_macs(model, reduction)
     before = (cost.patches, *cost.tokens[:-1])
     return {
         "gmacs": cost.reduced,
@@ -128,8 +107,3 @@ def environment_of(spec: RunSpec, found: Predicted, seconds: float) -> dict[str,
         "checkpoint": spec.model.checkpoint,
         "on_error": spec.on_error,
     }
-
-
-def _plain(values: Any) -> Any:
-    """As JSON gives it back, so that a record is equal to itself after a round trip."""
-    return json.loads(json.dumps(values))

@@ -15,7 +15,7 @@ from torch import Tensor, nn
 
 from catis.data.images import BrokenImage, Pixels
 from catis.data.preprocessing import Preprocessing
-from catis.errors import CatisError
+from catis.errors import CatisError, is_out_of_memory
 from catis.evaluate.clips import mean_views
 from catis.evaluate.prepared import Images
 from catis.inference import evaluating, logits_of
@@ -74,8 +74,8 @@ def predict(
         while True:
             try:
                 return _pass(run, images, preprocessing, spec, batch_size, progress)
-            except RuntimeError as error:
-                if not _out_of_memory(error):
+            except (RuntimeError, MemoryError) as error:
+                if not is_out_of_memory(error):
                     raise
                 smaller = int(decay_batch_step(batch_size)) if retry else 0  # type: ignore[no-untyped-call]
                 if smaller < 1:
@@ -172,11 +172,6 @@ def _placed(model: nn.Module, spec: RunSpec) -> Iterator[Callable[[Tensor], Tens
 
     with evaluating(net):
         yield run
-
-
-def _out_of_memory(error: RuntimeError) -> bool:
-    said = str(error).lower()
-    return isinstance(error, torch.OutOfMemoryError) or "out of memory" in said or "can't allocate memory" in said
 
 
 def _no_memory(batch_size: int, retry: bool) -> str:

@@ -3,19 +3,61 @@
 from __future__ import annotations
 
 import time
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
 
 from catis.api import applied
+from catis.core.reduction import Reduction
 from catis.evaluate.cache import ImageCache
-from catis.evaluate.fields import cost_of, environment_of, identity_of, outcome_of, reduction_of
+from catis.evaluate.fields import cost_of, environment_of, identity_of, outcome_of
 from catis.evaluate.loaded import LoadedModel, load
 from catis.evaluate.predict import Progress, predict
 from catis.evaluate.prepared import Images
+from catis.hosts import dispatch
 from catis.runs.identity import run_name
 from catis.runs.predictions import Predictions
 from catis.runs.record import Record
 from catis.runs.spec import RunSpec
 
-__all__ = ["evaluate_run", "name_run"]
+__all__ = ["Identity", "evaluate_run", "identify"]
+
+
+@dataclass(frozen=True)
+class Identity:
+    """What a run is, worked out once for everybody who asks.
+
+    Attributes:
+        name: The same content is the same name, on any machine.
+        reduction: What is put on the model, bound to it.
+        fields: Everything that decides the result, as fields of the record.
+    """
+
+    name: str
+    reduction: Reduction
+    fields: Mapping[str, Any]
+
+
+def identify(spec: RunSpec, model: LoadedModel, images: Images) -> Identity:
+    """What a run is, before it is done.
+
+    Raises:
+        UnsupportedModelError: The model cannot be reduced rightly.
+        ValueError: The reduction does not fit the model.
+
+    Example:
+        >>> from catis.runs import DataSpec, ModelSpec
+        >>> spec = RunSpec(ModelSpec("tiny-6"), DataSpec("zoo-clean", limit=24), Reduction.of("tome", 8))
+        >>> model = load(spec.model)
+        >>> identify(spec, model, model.images(spec)).name
+        'tiny-6-tome-8-zoo-clean-...'
+    """
+    target, host = dispatch.find(model.module)
+    facts = host.facts(target)
+    reduction = spec.reduction.bound(facts.depth, facts.num_prefix)
+    known = identity_of(spec, reduction, model, images)
+    stem = [known["model"], known["method"], known["schedule"], spec.data.title]
+    return Identity(run_name([word for word in stem if word], known), reduction, known)
 
 
 def evaluate_run(
@@ -23,6 +65,7 @@ def evaluate_run(
     *,
     model: LoadedModel | None = None,
     images: Images | None = None,
+    identity: Identity | None = None,
     vanilla: Predictions | None = None,
     workers: int = 1,
     cache: ImageCache | None = None,
@@ -35,7 +78,8 @@ def evaluate_run(
         spec: What to run.
         model: The loaded model of spec.model.
         images: The opened images of spec.data, prepared for that model.
-        vanilla: Predictions of the plain model on the same images, for the agreement.
+        identity: What `identify` says of the run.
+        vanilla: Predictions of the vanilla model on the same images, for the agreement.
         workers: Threads that decode images, where they are opened here.
         cache: Where prepared images are kept, where they are opened here.
         retry: Whether to go on with smaller batches when memory runs out.
@@ -43,39 +87,24 @@ def evaluate_run(
 
     Example:
         >>> from catis.runs import DataSpec, ModelSpec
-        >>> spec = RunSpec(ModelSpec("tiny-6"), DataSpec("zoo-clean", limit=24), "tome", r=8)
+        >>> spec = RunSpec(ModelSpec("tiny-6"), DataSpec("zoo-clean", limit=24), Reduction.of("tome", 8))
         >>> record, predictions = evaluate_run(spec)
         >>> record.n_read, record.tokens[-1], len(predictions)
         (24, 96, 24)
     """
     model = model or load(spec.model, spec.seed)
     images = images or model.images(spec, workers=workers, cache=cache)
-    settings = reduction_of(spec, model.module)
+    identity = identity or identify(spec, model, images)
     started = time.perf_counter()
-    with applied(model.module, settings):
-        found = predict(model.module, images, model.preprocessing, spec, retry=retry, progress=progress)
+    with applied(model.module, identity.reduction):
+        outcome = predict(model.module, images, model.preprocessing, spec, retry=retry, progress=progress)
     seconds = time.perf_counter() - started
     record = Record(
-        name=name_run(spec, model, images),
-        **identity_of(spec, model, images),
-        **outcome_of(images, found, vanilla),
-        **cost_of(model.module, settings),
+        name=identity.name,
+        **identity.fields,
+        **outcome_of(images, outcome, vanilla),
+        **cost_of(model.module, identity.reduction),
         param_count=sum(weights.numel() for weights in model.module.parameters()),
-        environment=environment_of(spec, found, seconds),
+        environment=environment_of(spec, outcome, seconds),
     )
-    return record, found.predictions
-
-
-def name_run(spec: RunSpec, model: LoadedModel, images: Images) -> str:
-    """Name of a run, before it is done: the same content is the same name, on any machine.
-
-    Example:
-        >>> from catis.runs import DataSpec, ModelSpec
-        >>> spec = RunSpec(ModelSpec("tiny-6"), DataSpec("zoo-clean", limit=24), "tome", r=8)
-        >>> model = load(spec.model)
-        >>> name_run(spec, model, model.images(spec))
-        'tiny-6-tome-8-zoo-clean-...'
-    """
-    identity = identity_of(spec, model, images)
-    stem = [identity["model"], identity["method"], identity["schedule"], spec.data.title]
-    return run_name([word for word in stem if word], identity)
+    return record, outcome.predictions

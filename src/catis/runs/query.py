@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from fnmatch import fnmatchcase
 from typing import Any
 
+from catis.report.table import Table
 from catis.runs.record import Record
 from catis.runs.store import Store
 
-__all__ = ["SUMMARY", "Answer", "filter_records", "query"]
+__all__ = ["SUMMARY", "filter_records", "query"]
 
 COLUMNS = {
     "name": "VARCHAR", "model": "VARCHAR", "settings": "JSON", "weights": "VARCHAR", "param_count": "BIGINT",
@@ -33,14 +33,6 @@ SUMMARY = """
 """
 
 
-@dataclass(frozen=True)
-class Answer:
-    """Rows with named columns."""
-
-    columns: Sequence[str]
-    rows: Sequence[Sequence[Any]]
-
-
 def filter_records(records: Sequence[Record], wanted: Mapping[str, Sequence[str]]) -> list[Record]:
     """Records whose fields match one of the patterns given for each, with `*` and `?` as in file names.
 
@@ -59,7 +51,7 @@ def filter_records(records: Sequence[Record], wanted: Mapping[str, Sequence[str]
     ]
 
 
-def query(store: Store, records: Sequence[Record], sql: str = SUMMARY) -> Answer:
+def query(store: Store, records: Sequence[Record], sql: str = SUMMARY) -> Table:
     """Ask DuckDB. The table `results` has these records, `predictions` their images, with the run's name as `run`.
 
     Args:
@@ -76,7 +68,7 @@ def query(store: Store, records: Sequence[Record], sql: str = SUMMARY) -> Answer
     try:
         _fill(connection, store, records)
         found = connection.execute(sql)
-        return Answer([column[0] for column in found.description or ()], found.fetchall())
+        return Table([column[0] for column in found.description or ()], found.fetchall())
     except duckdb.Error as error:
         raise ValueError(f"DuckDB: {error}") from error
     finally:

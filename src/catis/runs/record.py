@@ -9,6 +9,7 @@ from dataclasses import asdict, dataclass, field, fields
 from typing import Any
 
 from catis.errors import CatisError
+from catis.runs.spec import DataSpec
 
 __all__ = ["SCHEMA", "DamagedRecordError", "Record", "timm_row"]
 
@@ -115,6 +116,11 @@ class Record:
     predictions: str | None = None
     environment: Mapping[str, Any] = field(default_factory=dict)
     schema: int = SCHEMA
+
+    @property
+    def data_title(self) -> str:
+        """Name of the data set, with the corruption if there is one."""
+        return DataSpec(self.data, corruption=self.corruption, severity=self.severity).title
 
     def content(self) -> dict[str, Any]:
         """Everything that two runs of the same name share."""

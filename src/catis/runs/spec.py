@@ -8,7 +8,7 @@ from typing import Any, Literal
 
 from torch import nn
 
-from catis.core.schedule import RLike
+from catis.core.reduction import Reduction
 from catis.data.preprocessing import Preprocessing
 
 __all__ = ["PRECISIONS", "DataSpec", "ModelSpec", "OnError", "Precision", "RunSpec"]
@@ -105,10 +105,7 @@ class RunSpec:
     Attributes:
         model: The model.
         data: The data set.
-        method: Name of a method; None for the plain model.
-        r: Tokens per block, in any spelling of `catis.apply`.
-        options: Options of the method.
-        prop_attn: Whether attention counts sizes.
+        reduction: What is put on the model; nothing for the vanilla model.
         batch_size: Images per batch.
         precision: The model's dtype, or autocast; see PRECISIONS.
         device: Where it runs.
@@ -117,16 +114,14 @@ class RunSpec:
         on_error: What happens to an image that cannot be read: left out and listed, or an error.
 
     Example:
-        >>> RunSpec(ModelSpec("tiny-6"), DataSpec("zoo-clean", limit=24), "tome", r=8).method
-        'tome'
+        >>> spec = RunSpec(ModelSpec("tiny-6"), DataSpec("zoo-clean", limit=24), Reduction.of("tome", 8))
+        >>> str(spec.reduction), str(spec.vanilla.reduction)
+        ('tome r=8', 'vanilla')
     """
 
     model: ModelSpec
     data: DataSpec
-    method: str | None = None
-    r: RLike | None = None
-    options: Mapping[str, Any] = field(default_factory=dict)
-    prop_attn: bool = True
+    reduction: Reduction = field(default_factory=Reduction.none)
     batch_size: int = 64
     precision: Precision = "float32"
     device: str = "cpu"
@@ -141,10 +136,8 @@ class RunSpec:
             raise ValueError(f"on_error={self.on_error!r}: expected skip or raise")
         if self.batch_size < 1:
             raise ValueError(f"batch_size={self.batch_size}: expected at least 1")
-        if self.method is None and (self.r not in (None, 0) or self.options):
-            raise ValueError(f"r={self.r!r}, options={dict(self.options)}: say for which method")
 
     @property
     def vanilla(self) -> RunSpec:
-        """The same run of the plain model."""
-        return replace(self, method=None, r=None, options={}, prop_attn=True)
+        """The same run of the vanilla model."""
+        return replace(self, reduction=Reduction.none())

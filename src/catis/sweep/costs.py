@@ -7,6 +7,7 @@ from pathlib import Path
 
 from torch import nn
 
+from catis.core.reduction import Reduction
 from catis.errors import CatisError
 from catis.macs import gmacs
 from catis.runs.spec import ModelSpec
@@ -23,19 +24,20 @@ def costs(file: Path, jobs: Sequence[Job]) -> list[float]:
         PlanError: No such model, one that cannot be reduced, or an amount or option that does not fit it.
 
     Example:
+        >>> from catis.core.reduction import Reduction
         >>> from catis.runs.spec import DataSpec, RunSpec
-        >>> spec = RunSpec(ModelSpec("vit_small_patch16_224"), DataSpec("zoo-clean"), "tome", 13)
+        >>> spec = RunSpec(ModelSpec("vit_small_patch16_224"), DataSpec("zoo-clean"), Reduction.of("tome", 13))
         >>> [round(cost, 2) for cost in costs(Path("plan.toml"), [Job("vit-s", "tome", "zoo-clean", spec)])]
         [2.7]
     """
     models: dict[str, nn.Module] = {}
-    found: dict[tuple[str, str, str], float] = {}  # the same for all data sets
+    counted: dict[tuple[str, Reduction], float] = {}  # the same for all data sets
     for job in jobs:
         if job.model not in models:
             models[job.model] = _build(file, job)
-        if _key(job) not in found:
-            found[_key(job)] = _count(file, models[job.model], job)
-    return [found[_key(job)] for job in jobs]
+        if _key(job) not in counted:
+            counted[_key(job)] = _count(file, models[job.model], job)
+    return [counted[_key(job)] for job in jobs]
 
 
 def skeleton(spec: ModelSpec, device: str = "meta") -> nn.Module:
@@ -55,12 +57,10 @@ def _build(file: Path, job: Job) -> nn.Module:
 
 def _count(file: Path, model: nn.Module, job: Job) -> float:
     try:
-        if job.spec.method is None:
-            return gmacs(model)
-        return gmacs(model, job.spec.method, r=job.spec.r, **job.spec.options)
+        return gmacs(model, job.spec.reduction)
     except (ValueError, CatisError) as error:
         raise PlanError(f"{file}, {job.label}: {error}") from error
 
 
-def _key(job: Job) -> tuple[str, str, str]:
-    return job.model, job.method, repr(job.spec.r)
+def _key(job: Job) -> tuple[str, Reduction]:
+    return job.model, job.spec.reduction

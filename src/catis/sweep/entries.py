@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
-from catis.core.schedule import RLike
+from catis.core.reduction import Reduction
+from catis.core.schedule import Schedule
 from catis.runs.spec import DataSpec, ModelSpec, OnError, Precision
 
 __all__ = ["Exclude", "MethodEntry", "ModelEntry", "Plan", "RunDefaults"]
@@ -19,20 +18,17 @@ class ModelEntry:
 
     label: str
     spec: ModelSpec
-    amounts: tuple[RLike, ...] | None = None
+    amounts: tuple[Schedule, ...] | None = None
     limit: int | None = None
 
 
 @dataclass(frozen=True)
 class MethodEntry:
-    """A method with one choice of its options, and amounts of its own."""
+    """A method with one choice of its options, still without an amount, and amounts of its own."""
 
     label: str
-    name: str
-    options: Mapping[str, Any] = field(default_factory=dict)
-    prop_attn: bool = True
-    amounts: tuple[RLike, ...] | None = None
-    own_amounts: bool = False
+    reduction: Reduction
+    amounts: tuple[Schedule, ...] | None = None
 
 
 @dataclass(frozen=True)
@@ -42,7 +38,7 @@ class Exclude:
     model: str = "*"
     method: str = "*"
     data: str = "*"
-    r: RLike | None = None
+    r: Schedule | None = None
 
 
 @dataclass(frozen=True)
@@ -77,7 +73,7 @@ class Plan:
     store: Path
     models: tuple[ModelEntry, ...]
     methods: tuple[MethodEntry, ...]
-    amounts: tuple[RLike, ...]
+    amounts: tuple[Schedule, ...]
     data: tuple[DataSpec, ...]
     excludes: tuple[Exclude, ...] = ()
     defaults: RunDefaults = RunDefaults()

@@ -24,13 +24,16 @@ class Events:
 
     Attributes:
         records: Runs done in this sweep.
-        skipped: Runs that the store had already.
+        skipped: Runs that the store had already, with their names.
         failures: Runs that ended in an error, with what it said.
     """
 
+    strict = False
+    """Whether the first failure ends everything; otherwise it is kept, and the other runs go on."""
+
     def __init__(self) -> None:
         self.records: list[tuple[Job, Record]] = []
-        self.skipped: list[Job] = []
+        self.skipped: list[tuple[Job, str]] = []
         self.failures: list[tuple[Job, str]] = []
 
     def preparing(self, what: str) -> None:
@@ -52,9 +55,9 @@ class Events:
         """A run is done and in the store."""
         self.records.append((job, record))
 
-    def found(self, job: Job) -> None:
-        """A run is in the store already."""
-        self.skipped.append(job)
+    def known(self, job: Job, name: str) -> None:
+        """A run of this name is in the store already, or was done for another entry of the plan."""
+        self.skipped.append((job, name))
 
     def failed(self, job: Job, error: str) -> None:
         """A run ended in an error."""
@@ -74,6 +77,8 @@ def attempt(events: Events, jobs: list[Job], action: Callable[..., T], *argument
     try:
         return action(*arguments, **named)
     except FAILURES as error:
+        if events.strict:
+            raise
         for job in jobs:
             events.failed(job, describe(error))
         return None

@@ -1,22 +1,30 @@
-"""Opens what runs share, each once: a model, a data set prepared for it, the predictions of the plain model."""
+"""Opens what runs share, each once: a model, a data set prepared for it, the predictions of the vanilla model."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from itertools import groupby
+from typing import NamedTuple
 
 from catis.evaluate.cache import ImageCache
 from catis.evaluate.images import StreamedImages
 from catis.evaluate.loaded import LoadedModel, load
-from catis.evaluate.run import name_run
+from catis.evaluate.run import Identity, identify
 from catis.runs.predictions import Predictions
 from catis.runs.record import DamagedRecordError
 from catis.runs.store import Store
 from catis.sweep.events import Events, attempt
 from catis.sweep.jobs import Job
 
-__all__ = ["Group", "open_groups"]
+__all__ = ["Group", "Task", "open_groups"]
+
+
+class Task(NamedTuple):
+    """A run that is to be done, and what it is."""
+
+    job: Job
+    identity: Identity
 
 
 @dataclass(frozen=True)
@@ -26,25 +34,32 @@ class Group:
     Attributes:
         model: The model.
         images: The data set, prepared for it.
-        todo: Names and runs; the plain one first, unless the store has its predictions.
-        vanilla: Predictions of the plain model, if the store has them.
+        todo: The runs; the vanilla one first, unless its predictions are known or nobody asked for it.
+        vanilla: Predictions of the vanilla model, if the store has them.
     """
 
     model: LoadedModel
     images: StreamedImages
-    todo: list[tuple[str, Job]]
+    todo: list[Task]
     vanilla: Predictions | None
 
 
 def open_groups(
-    jobs: Sequence[Job], store: Store, events: Events, *, cache: ImageCache | None = None, workers: int = 1
+    jobs: Sequence[Job],
+    store: Store | None,
+    events: Events,
+    *,
+    force: bool = False,
+    cache: ImageCache | None = None,
+    workers: int = 1,
 ) -> Iterator[Group]:
     """Groups with anything left to do, in the order of the jobs, each opened when it is asked for.
 
     Args:
-        jobs: Runs, those of one model and of one data set next to each other, the plain one first.
+        jobs: Runs, those of one model and of one data set next to each other, the vanilla one first.
         store: What is done already.
         events: Told of runs that are done already and of those whose model or data cannot be opened.
+        force: Do runs again that are in the store.
         cache: Where prepared images are kept.
         workers: Threads that decode images.
     """
@@ -58,37 +73,56 @@ def open_groups(
         for title, of_data in groupby(mine, key=lambda job: job.data):
             events.preparing(f"{label} {title}")
             group = list(of_data)
-            opened = attempt(events, group, _open, group[0], model, store, cache, workers)
-            todo = [] if opened is None else _unfinished(opened, group, store, seen, events)
-            if opened is not None and todo:
-                yield replace(opened, todo=todo)
+            images = attempt(events, group, model.images, group[0].spec, workers=workers, cache=cache)
+            if images is not None:
+                tasks = _identified(group, model, images, events)
+                opened = _unfinished(tasks, model, images, store, force, seen, events)
+                if opened.todo:
+                    yield opened
 
 
-def _open(job: Job, model: LoadedModel, store: Store, cache: ImageCache | None, workers: int) -> Group:
-    images = model.images(job.spec, workers=workers, cache=cache)
-    return Group(model, images, [], _stored_predictions(store, name_run(job.spec.vanilla, model, images)))
-
-
-def _stored_predictions(store: Store, name: str) -> Predictions | None:
-    try:
-        return store.predictions(name)
-    except (FileNotFoundError, DamagedRecordError):  # not done yet, or to be done again
-        return None
+def _identified(jobs: Sequence[Job], model: LoadedModel, images: StreamedImages, events: Events) -> list[Task]:
+    tasks = []
+    for job in jobs:
+        identity = attempt(events, [job], identify, job.spec, model, images)
+        if identity is not None:
+            tasks.append(Task(job, identity))
+    return tasks
 
 
 def _unfinished(
-    group: Group, jobs: Sequence[Job], store: Store, seen: set[str], events: Events
-) -> list[tuple[str, Job]]:
+    tasks: Sequence[Task],
+    model: LoadedModel,
+    images: StreamedImages,
+    store: Store | None,
+    force: bool,
+    seen: set[str],
+    events: Events,
+) -> Group:
     """What is left to do; two entries of a plan that come to the same run are one run."""
+    vanilla = None if force and tasks and tasks[0].job.is_vanilla else _stored_vanilla(tasks, model, images, store)
     todo = []
-    for job in jobs:
-        name = attempt(events, [job], name_run, job.spec, group.model, group.images)
-        if name is None:
-            continue
-        done = group.vanilla is not None if job.is_vanilla else store.has(name)
-        if done or name in seen:
-            events.found(job)
+    for task in tasks:
+        name = task.identity.name
+        known = vanilla is not None if task.job.is_vanilla else store is not None and store.has(name)
+        if name in seen or (known and not force):
+            events.known(task.job, name)
         else:
-            todo.append((name, job))
+            todo.append(task)
         seen.add(name)
-    return todo
+    return Group(model, images, todo, vanilla)
+
+
+def _stored_vanilla(
+    tasks: Sequence[Task], model: LoadedModel, images: StreamedImages, store: Store | None
+) -> Predictions | None:
+    """Predictions of the vanilla model, if its run is in the store and whole."""
+    if store is None or not tasks:
+        return None
+    job, identity = tasks[0]
+    if not job.is_vanilla:
+        identity = identify(job.spec.vanilla, model, images)
+    try:
+        return store.predictions(identity.name)
+    except (FileNotFoundError, DamagedRecordError):  # not done yet, or to be done again
+        return None

@@ -8,13 +8,12 @@ from fnmatch import fnmatchcase
 
 import torch
 
-from catis.core.schedule import RLike
+from catis.core.reduction import VANILLA, Reduction
 from catis.runs.spec import DataSpec, RunSpec
 from catis.sweep.entries import Exclude, MethodEntry, ModelEntry, Plan
-from catis.sweep.plan import VANILLA
 from catis.sweep.table import PlanError
 
-__all__ = ["Job", "Patterns", "expand", "spell"]
+__all__ = ["Job", "Patterns", "expand"]
 
 Patterns = Sequence[str]
 """Shell patterns, such as "vit-*" or "*r=13*"."""
@@ -26,7 +25,7 @@ class Job:
 
     Attributes:
         model: Label of the model.
-        method: Label of the method, with its options; "vanilla" for the plain model.
+        method: Label of the method, with its options; "vanilla" for the vanilla model.
         data: Title of the data set.
         spec: What is to be run.
     """
@@ -39,13 +38,14 @@ class Job:
     @property
     def label(self) -> str:
         """What `--only` and `--skip` match, and what is printed: "vit-s tome r=13 imagenet"."""
-        amount = [] if self.spec.r is None else [spell(self.spec.r)]
-        return " ".join([self.model, self.method, *amount, self.data])
+        reduction = self.spec.reduction
+        amount = "" if self.is_vanilla or reduction.r is None else f"r={reduction.schedule}"
+        return " ".join(word for word in (self.model, self.method, amount, self.data) if word)
 
     @property
     def is_vanilla(self) -> bool:
-        """Whether it runs the plain model."""
-        return self.spec.method is None
+        """Whether it runs the vanilla model."""
+        return self.method == VANILLA
 
 
 def expand(plan: Plan, *, limit: int | None = None, only: Patterns = ("*",), skip: Patterns = ()) -> list[Job]:
@@ -62,10 +62,13 @@ def expand(plan: Plan, *, limit: int | None = None, only: Patterns = ("*",), ski
 
     Example:
         >>> from pathlib import Path
+        >>> from catis.core.schedule import Schedule
+        >>> from catis.registry import create_method
         >>> from catis.runs.spec import ModelSpec
         >>> models = (ModelEntry("small", ModelSpec("tiny-6")),)
-        >>> methods = (MethodEntry("tome", "tome"), MethodEntry("catis", "catis"))
-        >>> plan = Plan(Path("plan.toml"), Path("runs"), models, methods, (4, 8), (DataSpec("zoo-clean"),))
+        >>> methods = tuple(MethodEntry(name, Reduction(create_method(name))) for name in ("tome", "catis"))
+        >>> amounts = Schedule(4), Schedule(8)
+        >>> plan = Plan(Path("plan.toml"), Path("runs"), models, methods, amounts, (DataSpec("zoo-clean"),))
         >>> [job.label for job in expand(plan, only=["*tome*"])]
         ['small vanilla zoo-clean', 'small tome r=4 zoo-clean', 'small tome r=8 zoo-clean']
     """
@@ -73,7 +76,7 @@ def expand(plan: Plan, *, limit: int | None = None, only: Patterns = ("*",), ski
     for model in plan.models:
         for data in plan.data:
             group = _group(plan, model, _limited(data, model.limit, limit))
-            kept = [job for job in group if not any(_excludes(one, job) for one in plan.excludes)]
+            kept = [job for job in group if not any(_excludes(rule, job) for rule in plan.excludes)]
             wanted = [job for job in kept if _matches(job, only) and not _matches(job, skip)]
             if wanted and not wanted[0].is_vanilla:  # agreement is measured against it
                 wanted.insert(0, replace(wanted[0], method=VANILLA, spec=wanted[0].spec.vanilla))
@@ -85,18 +88,6 @@ def expand(plan: Plan, *, limit: int | None = None, only: Patterns = ("*",), ski
     return jobs
 
 
-def spell(r: RLike) -> str:
-    """An amount as the command line spells it.
-
-    Example:
-        >>> spell(13), spell(0.25), spell([16, 8]), spell((8, -1.0))
-        ('r=13', 'r=0.25', 'r=16,8', 'r=8:-1')
-    """
-    if isinstance(r, tuple):
-        return f"r={r[0]}:{r[1]:g}"
-    return f"r={r:g}" if isinstance(r, (int, float)) else f"r={','.join(map(str, r))}"
-
-
 def _group(plan: Plan, model: ModelEntry, data: DataSpec) -> Iterator[Job]:
     usual = plan.defaults
     device = usual.device or ("cuda" if torch.cuda.is_available() else "cpu")
@@ -106,19 +97,20 @@ def _group(plan: Plan, model: ModelEntry, data: DataSpec) -> Iterator[Job]:
     )  # fmt: skip
     yield Job(model.label, VANILLA, data.title, spec)
     for method in plan.methods:
-        for r in _amounts(plan, model, method):
-            reduced = replace(spec, method=method.name, r=r, options=method.options, prop_attn=method.prop_attn)
-            yield Job(model.label, method.label, data.title, reduced)
+        for reduction in _reductions(plan, model, method):
+            yield Job(model.label, method.label, data.title, replace(spec, reduction=reduction))
 
 
-def _amounts(plan: Plan, model: ModelEntry, method: MethodEntry) -> tuple[RLike | None, ...]:
-    """The method's own amounts, else the model's, else the plan's; none for a method that decides them itself."""
-    if method.own_amounts:
-        return (None,)
-    for amounts in (method.amounts, model.amounts, plan.amounts):
-        if amounts:
-            return amounts
-    raise PlanError(f"{plan.file}, r: is missing for {model.label} with {method.label}; expected r = 13 or r = [4, 8]")
+def _reductions(plan: Plan, model: ModelEntry, method: MethodEntry) -> list[Reduction]:
+    """The method at its own amounts, else the model's, else the plan's; once if it decides the amounts itself."""
+    if method.reduction.method.own_amounts:
+        return [method.reduction]
+    amounts = method.amounts or model.amounts or plan.amounts
+    if not amounts:
+        raise PlanError(
+            f"{plan.file}, r: is missing for {model.label} with {method.label}; expected r = 13 or r = [4, 8]"
+        )
+    return [replace(method.reduction, schedule=schedule) for schedule in amounts]
 
 
 def _limited(data: DataSpec, *limits: int | None) -> DataSpec:
@@ -130,6 +122,6 @@ def _matches(job: Job, patterns: Patterns) -> bool:
     return any(fnmatchcase(job.label, pattern) for pattern in patterns)
 
 
-def _excludes(one: Exclude, job: Job) -> bool:
-    named = ((job.model, one.model), (job.method, one.method), (job.data, one.data))
-    return all(fnmatchcase(*pair) for pair in named) and one.r in (None, job.spec.r)
+def _excludes(rule: Exclude, job: Job) -> bool:
+    named = ((job.model, rule.model), (job.method, rule.method), (job.data, rule.data))
+    return all(fnmatchcase(*pair) for pair in named) and rule.r in (None, job.spec.reduction.schedule)

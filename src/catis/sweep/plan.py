@@ -7,7 +7,8 @@ from itertools import product
 from pathlib import Path
 from typing import Any
 
-from catis.core.schedule import RLike, Schedule
+from catis.core.reduction import VANILLA, Reduction
+from catis.core.schedule import Schedule
 from catis.data.corruptions import CORRUPTIONS
 from catis.registry import create_method
 from catis.runs.data_names import CORRUPTED, SEVERITIES, SHIFTED, ZOO
@@ -15,10 +16,8 @@ from catis.runs.spec import PRECISIONS, DataSpec, ModelSpec
 from catis.sweep.entries import Exclude, MethodEntry, ModelEntry, Plan, RunDefaults
 from catis.sweep.table import Table, read_table
 
-__all__ = ["VANILLA", "read_plan"]
+__all__ = ["read_plan"]
 
-VANILLA = "vanilla"
-"""Label of the runs that remove nothing; a method may not be called that."""
 SETS = ("imagenet", *SHIFTED, CORRUPTED)
 
 
@@ -33,8 +32,8 @@ def read_plan(file: str | Path) -> Plan:
         >>> file = Path(tempfile.mkdtemp()) / "plan.toml"
         >>> lines = "r = [4, 8]", 'methods = ["tome"]', 'data = ["zoo-clean"]', 'models.small.name = "tiny-6"'
         >>> _ = file.write_text(os.linesep.join(lines))
-        >>> read_plan(file).amounts
-        (4, 8)
+        >>> [str(amount) for amount in read_plan(file).amounts]
+        ['4', '8']
     """
     root = read_table(Path(file))
     plan = Plan(
@@ -98,16 +97,16 @@ def _methods(table: Table) -> list[MethodEntry]:
     table.close()
     if name == VANILLA:
         return []  # always run, so naming it changes nothing
-    choices = [[(key, one) for one in grid.take(key, list)] for key in grid.keys()]  # noqa: SIM118
+    choices = [[(key, value) for value in grid.take(key, list)] for key in grid.keys()]  # noqa: SIM118
     return [_method(table, name, fixed | dict(choice), prop_attn, amounts) for choice in product(*choices)]
 
 
 def _method(
-    table: Table, name: str, options: dict[str, Any], prop_attn: bool, amounts: tuple[RLike, ...] | None
+    table: Table, name: str, options: dict[str, Any], prop_attn: bool, amounts: tuple[Schedule, ...] | None
 ) -> MethodEntry:
-    own_amounts = _checked(table, "", create_method, name, **options).own_amounts
+    method = _checked(table, "", create_method, name, **options)
     words = [name, *(f"{key}={value}" for key, value in options.items()), *([] if prop_attn else ["prop_attn=False"])]
-    return MethodEntry(" ".join(words), name, options, prop_attn, amounts, own_amounts)
+    return MethodEntry(" ".join(words), Reduction(method, prop_attn=prop_attn), amounts)
 
 
 def _data(table: Table) -> list[DataSpec]:
@@ -163,7 +162,7 @@ def _defaults(table: Table) -> RunDefaults:
     return defaults
 
 
-def _amounts(table: Table) -> tuple[RLike, ...] | None:
+def _amounts(table: Table) -> tuple[Schedule, ...] | None:
     """The r of a table: one amount, or a list of amounts, of which each may be a list with one entry per block."""
     value = table.raw("r")
     items = value if isinstance(value, list) else [value]
@@ -174,11 +173,9 @@ def _amount(table: Table, key: str, value: Any) -> Any:
     """One amount in TOML's spelling: 13, 0.1, [16, 12, ...] or { r = 8, inflect = -1 }."""
     if isinstance(value, dict):
         inner = Table(value, table.file, f"{table.path}.{key}".lstrip("."))
-        value = (inner.take("r", int), inner.take("inflect", float))
+        value = {"r": inner.take("r", int), "inflect": inner.take("inflect", float)}
         inner.close()
-    if value is not None:
-        _checked(table, key, Schedule.parse, value)
-    return value
+    return None if value is None else _checked(table, key, Schedule.from_json, value)
 
 
 def _checked(table: Table, key: str, make: Callable[..., Any], *values: Any, **arguments: Any) -> Any:

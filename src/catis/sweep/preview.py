@@ -24,7 +24,7 @@ class PreviewLine:
     Attributes:
         job: The run.
         gmacs: Of one image.
-        share: Of the plain model's GMACs.
+        share: Of the vanilla model's GMACs.
         images: How many there are; None if they are not there.
         seconds: Estimated; None if that is not known, 0 if it is done.
         state: "done", "to do", or "not known" where weights would have to be fetched to tell.
@@ -71,12 +71,12 @@ def preview(file: Path, jobs: Sequence[Job], store: Path) -> Preview:
     gmacs, inputs = costs(file, jobs), look_for_inputs(jobs)
     done = _done(jobs, store) if not inputs.problems else set()
     times = estimate(jobs, gmacs, inputs.images)
-    plain = {job.model: cost for job, cost in zip(jobs, gmacs, strict=True) if job.is_vanilla}
+    vanilla = {job.model: cost for job, cost in zip(jobs, gmacs, strict=True) if job.is_vanilla}
     lines = []
     for job, cost, images, seconds in zip(jobs, gmacs, inputs.images, times.seconds, strict=True):
         state = "done" if job.label in done else "not known" if job.spec.model.pretrained else "to do"
         left = 0.0 if state == "done" else seconds
-        lines.append(PreviewLine(job, cost, cost / plain[job.model], images, left, state))
+        lines.append(PreviewLine(job, cost, cost / vanilla[job.model], images, left, state))
     return Preview(lines, inputs.problems, times.how)
 
 
@@ -88,4 +88,4 @@ def _done(jobs: Sequence[Job], store: Path) -> set[str]:
     events = Events()
     for _ in open_groups(local, Store(store), events):
         pass
-    return {job.label for job in events.skipped}
+    return {job.label for job, _ in events.skipped}

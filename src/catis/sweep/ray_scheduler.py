@@ -16,8 +16,7 @@ from catis.errors import CatisError
 from catis.runs.predictions import Predictions
 from catis.runs.store import Store
 from catis.sweep.events import Events, attempt, describe
-from catis.sweep.groups import Group
-from catis.sweep.jobs import Job
+from catis.sweep.groups import Group, Task
 from catis.sweep.ray_worker import Shared
 
 __all__ = ["Hired", "Scheduler"]
@@ -34,26 +33,26 @@ class Hired(NamedTuple):
 
 
 @dataclass
-class _Task:
+class _Sent:
     """A run on its way, and how often its worker died."""
 
-    job: Job
+    task: Task
     group: _Open
     lost: int = 0
 
 
 @dataclass
 class _Open:
-    """A group whose model and images are in the object store, and runs that wait for its plain one."""
+    """A group whose model and images are in the object store, and runs that wait for its vanilla one."""
 
     model: Any
     images: Any
     vanilla: Any = None
-    waiting: list[_Task] = field(default_factory=list)
+    waiting: list[_Sent] = field(default_factory=list)
 
 
 class Scheduler:
-    """Keeps workers busy: runs of a group wait for its plain one, the next group is opened when a worker is idle.
+    """Keeps workers busy: runs of a group wait for its vanilla one, the next group is opened when a worker is idle.
 
     Args:
         ray: The connected module.
@@ -68,8 +67,8 @@ class Scheduler:
     ) -> None:
         self._ray, self._store, self._events, self._groups, self._hire = ray, store, events, groups, hire
         self._idle: list[Hired] = []
-        self._ready: deque[_Task] = deque()
-        self._running: dict[Any, tuple[Hired, _Task]] = {}
+        self._ready: deque[_Sent] = deque()
+        self._running: dict[Any, tuple[Hired, _Sent]] = {}
         self._model: tuple[Any, Any] = (None, None)
 
     def run(self, workers: int) -> None:
@@ -86,20 +85,21 @@ class Scheduler:
             group = next(self._groups, None)
             if group is None:
                 return False
-            attempt(self._events, [job for _, job in group.todo], self._put, group)
+            attempt(self._events, [task.job for task in group.todo], self._put, group)
         return True
 
     def _put(self, group: Group) -> None:
         if self._model[0] is not group.model:
             self._model = group.model, self._ray.put(group.model)
-        images = group.images.prepared(group.todo[0][1].spec.batch_size)
+        images = group.images.prepared(group.todo[0].job.spec.batch_size)
         for note in group.images.notes:
             self._events.noted(note)
         in_memory = replace(images, pixels=np.asarray(images.pixels))  # a mapped file is not what workers can share
         opened = _Open(self._model[1], self._ray.put(in_memory))
-        tasks = [_Task(job, opened) for _, job in group.todo]
+        tasks = [_Sent(task, opened) for task in group.todo]
         if group.vanilla is not None:
             opened.vanilla = self._ray.put(group.vanilla)
+        if opened.vanilla is not None or not group.todo[0].job.is_vanilla:
             self._ready.extend(tasks)
         else:
             self._ready.append(tasks[0])
@@ -108,48 +108,49 @@ class Scheduler:
     def _give_out(self) -> bool:
         """Give every idle worker a run, as far as there are any; whether some are running then."""
         while self._idle and self._has_ready():
-            worker, task = self._idle.pop(), self._ready.popleft()
-            self._events.started(task.job, worker.pid)
-            shared = Shared(task.group.model, task.group.images, task.group.vanilla)
-            self._running[worker.handle.run.remote(task.job.spec, shared)] = worker, task
+            worker, sent = self._idle.pop(), self._ready.popleft()
+            job, identity = sent.task
+            self._events.started(job, worker.pid)
+            shared = Shared(sent.group.model, sent.group.images, sent.group.vanilla)
+            self._running[worker.handle.run.remote(job.spec, identity, shared)] = worker, sent
         if self._ready and not self._running:
             raise CatisError("no worker is left and none could be started; run the same command again to go on")
         return bool(self._running)
 
-    def _take_back(self, reference: Any, worker: Hired, task: _Task) -> None:
+    def _take_back(self, reference: Any, worker: Hired, sent: _Sent) -> None:
         """Write what came of a run; begin it again, with a new worker, if its worker died."""
         errors = self._ray.exceptions
         try:
             record, predictions = self._ray.get(reference)
         except errors.RayTaskError as error:
             self._idle.append(worker)
-            self._fail(task, describe(error.cause if isinstance(error.cause, BaseException) else error))
+            self._fail(sent, describe(error.cause if isinstance(error.cause, BaseException) else error))
         except errors.RayError as error:  # of the cluster, not of the run
             self._idle += self._hire(1)
-            self._again(task, describe(error))
+            self._again(sent, describe(error))
         else:
             self._idle.append(worker)
-            written = attempt(self._events, [task.job], self._store.write, record, predictions)
+            written = attempt(self._events, [sent.task.job], self._store.write, record, predictions)
             if written is not None:
-                self._events.finished(task.job, written)
-            self._release(task.group, predictions)
+                self._events.finished(sent.task.job, written)
+            self._release(sent.group, predictions)
 
-    def _again(self, task: _Task, reason: str) -> None:
-        task.lost += 1
-        if task.lost > RETRIES:
-            self._fail(task, f"its worker died {task.lost} times; the last time: {reason}")
+    def _again(self, sent: _Sent, reason: str) -> None:
+        sent.lost += 1
+        if sent.lost > RETRIES:
+            self._fail(sent, f"its worker died {sent.lost} times; the last time: {reason}")
         else:
-            self._events.lost(task.job, reason)
-            self._ready.appendleft(task)
+            self._events.lost(sent.task.job, reason)
+            self._ready.appendleft(sent)
 
-    def _fail(self, task: _Task, error: str) -> None:
-        self._events.failed(task.job, error)
-        for other in task.group.waiting:
-            self._events.failed(other.job, "the vanilla run that it is compared with failed")
-        task.group.waiting = []
+    def _fail(self, sent: _Sent, error: str) -> None:
+        self._events.failed(sent.task.job, error)
+        for other in sent.group.waiting:
+            self._events.failed(other.task.job, "the vanilla run that it is compared with failed")
+        sent.group.waiting = []
 
     def _release(self, group: _Open, predictions: Predictions) -> None:
-        """The plain run of a group is done, so the others may go."""
+        """The vanilla run of a group is done, so the others may go."""
         if group.waiting:
             group.vanilla = self._ray.put(predictions)
             self._ready.extend(group.waiting)

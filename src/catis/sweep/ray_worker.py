@@ -9,7 +9,7 @@ from typing import Any
 import torch
 
 from catis.evaluate.loaded import LoadedModel
-from catis.evaluate.run import evaluate_run
+from catis.evaluate.run import Identity, evaluate_run
 from catis.runs.predictions import Predictions
 from catis.runs.record import Record
 from catis.runs.spec import RunSpec
@@ -24,7 +24,7 @@ class Shared:
     Attributes:
         model: The loaded model.
         images: The prepared images, which all workers of a machine read from the same memory.
-        vanilla: Predictions of the plain model, None for that run itself.
+        vanilla: Predictions of the vanilla model, None for that run itself.
     """
 
     model: Any
@@ -44,7 +44,7 @@ class Worker:
         """Its process, once it is up."""
         return os.getpid()
 
-    def run(self, spec: RunSpec, shared: Shared) -> tuple[Record, Predictions]:
+    def run(self, spec: RunSpec, identity: Identity, shared: Shared) -> tuple[Record, Predictions]:
         """One run."""
         import ray
 
@@ -52,4 +52,5 @@ class Worker:
             self._model = None  # two large models at once may be too much
             self._held, self._model = shared.model, ray.get(shared.model)
         vanilla = None if shared.vanilla is None else ray.get(shared.vanilla)
-        return evaluate_run(spec, model=self._model, images=ray.get(shared.images), vanilla=vanilla)
+        images = ray.get(shared.images)
+        return evaluate_run(spec, model=self._model, images=images, identity=identity, vanilla=vanilla)

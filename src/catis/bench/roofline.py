@@ -1,4 +1,4 @@
-"""The line of light: a model's matrix products alone, on its own shapes. No implementation can be faster than that."""
+"""The roofline: a model's matrix products alone, on its own shapes. No implementation can be faster than that."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from catis.bench.timing import Step
 from catis.core.reduction import Reduction
 from catis.hosts.host import ModelCost
 
-__all__ = ["Flow", "LightLine", "attention_step", "token_flow"]
+__all__ = ["Flow", "Roofline", "attention_step", "token_flow"]
 
 Flow = tuple[tuple[int, int], ...]
 """Per block, tokens that enter it and tokens that reach its MLP, prefix included."""
@@ -29,7 +29,7 @@ def token_flow(cost: ModelCost, num_prefix: int, settings: Reduction | None) -> 
     return tuple(flow)
 
 
-class LightLine:
+class Roofline:
     """Patch embedding, q k v, attention, output and MLP of every block as bare products, with weights of their own.
 
     Every block has its own random weights, as in a model, so that they are read from memory as often. Attention is the
@@ -44,8 +44,8 @@ class LightLine:
         >>> import timm, catis
         >>> from catis.hosts import dispatch
         >>> model, host = dispatch.find(timm.create_model("test_vit"))
-        >>> light = LightLine(host.cost(model, None))
-        >>> light.step(token_flow(light.cost, 1, None), batch=2)()
+        >>> roofline = Roofline(host.cost(model, None))
+        >>> roofline.step(token_flow(roofline.cost, 1, None), batch=2)()
     """
 
     def __init__(self, cost: ModelCost, dtype: torch.dtype = torch.float32, device: torch.device | str = "cpu") -> None:
