@@ -87,7 +87,7 @@ BAD = [
     (["--model", "vit_tiny_patch16_225"], "Close to it: vit_tiny_patch16_224"),
     (["--model", "test_vit.no_such_tag"], "timm cannot build 'test_vit.no_such_tag'"),
     (["--model", "resnet18"], "no Vision Transformer found in ResNet"),
-    (["--model", "test_vit", "-r", "-3"], "r=-3: -3 is negative"),
+    (["--model", "test_vit", "-r", "-3"], "-r -3: -3 is negative"),
     (["--model", "test_vit", "-r", "many"], "-r many: expected a number (13)"),
     (["--model", "test_vit", "--after", "3,x"], "--after 3,x: expected numbers of blocks, counted from 1"),
     (["--model", "test_vit", "--after", "0"], "--after 0: expected numbers of blocks, counted from 1"),

@@ -23,7 +23,7 @@ HEAVY = {
     "bench": "Time methods against vanilla, and say why when the saving does not become time.",
     "demo": "The whole story offline: trained models collapse under token reduction, and what CATIS can save.",
     "diagnose": "Say before deployment how far a model can be compressed, and of what it would collapse.",
-    "eval": "Measure accuracy on labelled images, of the plain model and of the reduced one.",
+    "eval": "Measure accuracy on labelled images, of the vanilla model and of the reduced one.",
     "export": "Export a reduced model; nothing is written unless it computes what PyTorch computes.",
     "results": "Show what a results store holds, and compare methods image by image.",
     "sweep": "Run models x methods x r x data sets from a plan file, into one store; what is done is skipped.",
