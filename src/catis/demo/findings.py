@@ -117,7 +117,7 @@ def _run(
     table = [task for name in deep for view in views for task in _table_tasks(scores[name], view, settings)]
     probes = {name: _probe_task(name, views["clean"], workers, settings) for name in deep if name in settings.compared}
     keys = [(view, name, method) for view in settings.limit_views for name in deep for method in settings.methods]
-    searches = [_limit_task(scores[name], view, len(views[view]), method, settings) for view, name, method in keys]
+    searches = [_limit_task(scores[name], view, method, settings) for view, name, method in keys]
     progress = _Progress(stage, sum(task.work for task in (*table, *probes.values(), *searches)))
     progress.begin(f"{len(settings.methods)} methods, clean and shifted")
     workers.run(table, progress.add)
@@ -136,9 +136,9 @@ def _run(
         settings=settings,
         n={name: len(view) for name, view in views.items()},
         rounds=len(scores[first].seconds(VANILLA)),
-        rows=[row for name in settings.compared for row in _rows(scores[name], models[name], settings, views)],
-        curves=_curves(scores, settings, views),
-        pairs=_pairs(scores, settings, views),
+        rows=[row for name in settings.compared for row in _rows(scores[name], models[name], settings)],
+        curves=_curves(scores, settings),
+        pairs=_pairs(scores, settings),
         limits=limits,
         laws={view: fit_laws(limits[view], settings.methods) for view in limits},
         probed={name: probed[name] for name in settings.compared},
@@ -168,7 +168,8 @@ def _table_tasks(scores: Scores, view: str, settings: Settings) -> list[Task]:
     return scores.tasks(view, [VANILLA, *reductions]) if reductions or view in settings.limit_views else []
 
 
-def _limit_task(scores: Scores, view: str, n: int, method: str, settings: Settings) -> Task:
+def _limit_task(scores: Scores, view: str, method: str, settings: Settings) -> Task:
+    n = settings.clean if view == "clean" else settings.shifted
     work = n * scores.depth * settings.bisection_passes(scores.name)
     return Task(work, partial(find_limit, scores, view, method, settings))
 
@@ -179,40 +180,35 @@ def _probe_task(name: str, clean: View, workers: Workers, settings: Settings) ->
     return Task(work, lambda: probe(workers.model(name), name, clean, settings))
 
 
-def _rows(scores: Scores, model: nn.Module, settings: Settings, views: Mapping[str, View]) -> list[Row]:
+def _rows(scores: Scores, model: nn.Module, settings: Settings) -> list[Row]:
     reductions = [Reduction.of(method, r) for r in settings.amounts(scores.name) for method in settings.methods]
     rows = []
     for reduction in [VANILLA, *reductions]:
         macs = compare_macs(model, reduction)
-        accuracy = {view: scores.accuracy(view, reduction) for view in views}
+        accuracy = {view: scores.accuracy(view, reduction) for view in scores.views}
         cost = (macs.tokens[-1], macs.reduced, macs.vanilla / macs.reduced)
         speed = scores.speed_up(reduction)
         rows.append(Row(scores.name, reduction.method.name, int(reduction.r), *cost, accuracy, speed))
     return rows
 
 
-def _curves(
-    scores: Mapping[str, Scores], settings: Settings, views: Mapping[str, View]
-) -> dict[tuple[str, str, str], dict[int, float]]:
+def _curves(scores: Mapping[str, Scores], settings: Settings) -> dict[tuple[str, str, str], dict[int, float]]:
     return {
         (name, view, method): {0: scores[name].accuracy(view, VANILLA)}
         | {r: scores[name].accuracy(view, Reduction.of(method, r)) for r in scores[name].tried(view, method)}
         for name in settings.compared
-        for view in views
+        for view in scores[name].views
         for method in settings.methods
     }
 
 
-def _pairs(
-    scores: Mapping[str, Scores], settings: Settings, views: Mapping[str, View]
-) -> dict[tuple[str, str, int, str], Difference]:
-    others = [method for method in settings.methods if method != OURS]
+def _pairs(scores: Mapping[str, Scores], settings: Settings) -> dict[tuple[str, str, int, str], Difference]:
     pairs = {}
-    for name in settings.compared:
-        for view in views:
-            for r in settings.amounts(name):
-                ours = scores[name].predictions(view, Reduction.of(OURS, r))
-                for reduction in (VANILLA, *(Reduction.of(method, r) for method in others)):
-                    other = scores[name].predictions(view, reduction)
-                    pairs[name, view, r, reduction.method.name] = compare(ours, other)
+    cells = [
+        (name, view, r) for name in settings.compared for view in scores[name].views for r in settings.amounts(name)
+    ]
+    for name, view, r in cells:
+        ours = scores[name].predictions(view, Reduction.of(OURS, r))
+        for other in (VANILLA, *(Reduction.of(method, r) for method in settings.methods if method != OURS)):
+            pairs[name, view, r, other.method.name] = compare(ours, scores[name].predictions(view, other))
     return pairs

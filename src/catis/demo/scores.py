@@ -60,7 +60,7 @@ class Scores:
         self, name: str, preprocessing: Preprocessing, views: Mapping[str, View], batch: int, workers: Workers
     ) -> None:
         self.name, self.depth = name, DEPTHS[name]
-        self._batches = {view: images.batches(batch) for view, images in views.items()}
+        self.views = {view: images.batches(batch) for view, images in views.items()}
         self._preprocessing, self._workers = preprocessing, workers
         self._spec = RunSpec(ModelSpec(name), DataSpec("zoo-clean"), batch_size=batch, on_error="raise")
         self._passes: dict[tuple[str, Reduction], dict[int, _Pass]] = {}
@@ -70,13 +70,13 @@ class Scores:
         work = self.depth * len(reductions)
         return [
             Task(work * len(batch.about.names), partial(self._in_turn, view, at, reductions))
-            for at, batch in enumerate(self._batches[view])
+            for at, batch in enumerate(self.views[view])
         ]
 
     def predictions(self, view: str, reduction: Reduction) -> Predictions:
         """What was predicted of all images of a view. What is not known yet is computed, by a worker only."""
         if (view, reduction) not in self._passes:
-            for at in range(len(self._batches[view])):
+            for at in range(len(self.views[view])):
                 self._in_turn(view, at, [reduction])
         passes = self._passes[view, reduction]
         parts = [passes[at].predictions for at in sorted(passes)]
@@ -102,7 +102,7 @@ class Scores:
 
     def seconds(self, reduction: Reduction) -> list[float]:
         """Processor time of each batch of all views."""
-        passes = [self._passes.get((view, reduction), {}) for view in self._batches]
+        passes = [self._passes.get((view, reduction), {}) for view in self.views]
         return [done[at].seconds for done in passes for at in sorted(done)]
 
     def _in_turn(self, view: str, at: int, reductions: Sequence[Reduction]) -> None:
@@ -113,7 +113,7 @@ class Scores:
         model = self._workers.model(self.name)
         reduced = nullcontext() if reduction.is_vanilla else applied(model, reduction)
         with reduced, _stopwatch(model) as seconds:
-            done = predict(model, self._batches[view][at], self._preprocessing, self._spec, retry=False)
+            done = predict(model, self.views[view][at], self._preprocessing, self._spec, retry=False)
         return _Pass(done.predictions, sum(seconds))
 
 

@@ -47,7 +47,7 @@ def pair_table(findings: Findings) -> Table:
         ["model", "view", "r", *(f"- {method}" for method in others)],
         [[*map(str, key), *(_difference(pairs[(*key, method)]) for method in others)] for key in keys],
         "CATIS minus each other method, points of accuracy on the same images",
-        f"In brackets 95 % of bootstrap samples of the images. * marks a difference (exact McNemar p < {LEVEL}); "
+        f"± is half of the 95 % bootstrap interval over images. * marks a difference (exact McNemar p < {LEVEL}); "
         f"without it there is no difference that so few images can show. "
         f"Of {len(pairs)} comparisons about {LEVEL * len(pairs):.0f} would be marked by chance.",
         grouped=2,
@@ -56,7 +56,7 @@ def pair_table(findings: Findings) -> Table:
 
 def _difference(pair: Difference) -> Cell:
     marked = verdict(pair) != "no difference"
-    text = f"{pair.points:+.1f} ({pair.low:+.0f} to {pair.high:+.0f}){'*' if marked else ' '}"
+    text = f"{pair.points:+.1f} ±{(pair.high - pair.low) / 2:.1f}{'*' if marked else ' '}"
     return Cell(text, "bold" if marked else "")
 
 

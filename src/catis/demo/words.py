@@ -11,13 +11,12 @@ __all__ = ["NEXT", "honest_words", "introduction", "summary", "sweet_spots"]
 SPARE = 0.01
 """Share of images that the sweet spot may lose."""
 NEXT = """\
-catis diagnose deit_small_patch16_224 --data FOLDER            # how much it bears, from images without labels
-catis eval deit_small_patch16_224 --data FOLDER -m catis -r 8  # accuracy before and after, with labels
-catis bench deit_small_patch16_224 -m catis                    # speed on this machine
-catis show PHOTO --model deit_small_patch16_224 --pretrained   # what merges and what is evicted
-
-import catis
-catis.apply(model, "catis", r=8)                               # any timm or transformers ViT, in place"""
+# NAME: a ViT of timm, such as deit_small_patch16_224, or a transformers folder
+catis diagnose NAME --data FOLDER                    # how much it bears; no labels
+catis eval NAME --data imagenet=FOLDER -m catis -r 8 # accuracy
+catis bench NAME -m catis                            # speed on this machine
+catis show PHOTO --model NAME --pretrained           # what merges, what goes
+catis.apply(model, "catis", r=8)                     # in Python, in place"""
 
 
 def introduction(settings: Settings) -> str:
@@ -58,21 +57,7 @@ def _sweet_spot(findings: Findings, model: str) -> str:
 
 def summary(findings: Findings) -> list[str]:
     """What else came out, in a few sentences."""
-    spreads = [_spread(findings, model) for model in findings.settings.compared]
-    return [*spreads, _collapse(findings), _pairs(findings), _speed(findings)]
-
-
-def _spread(findings: Findings, model: str) -> str:
-    """The amount at which the methods lie furthest apart on clean images."""
-    vanilla, *rows = [row for row in findings.rows if row.model == model]
-    groups = [[row for row in rows if row.r == r] for r in sorted({row.r for row in rows})]
-    ends = [(min(group, key=_clean), max(group, key=_clean)) for group in groups]
-    low, high = max(ends, key=lambda pair: _clean(pair[1]) - _clean(pair[0]))
-    return (
-        f"{model} is right on {_clean(vanilla):.1f} % of the clean images. At r={high.r}, with "
-        f"{100 / high.ratio:.0f} % of the multiply-adds, it is {_clean(high):.1f} % with {high.method} and "
-        f"{_clean(low):.1f} % with {low.method}: the widest spread of the amounts tried."
-    )
+    return [_collapse(findings), _pairs(findings), _speed(findings)]
 
 
 def _clean(row: Row) -> float:
