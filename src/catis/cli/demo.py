@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 from rich.console import Console
-from rich.progress import BarColumn, Progress, TaskProgressColumn, TextColumn, TimeElapsedColumn, TimeRemainingColumn
 
 from catis import __version__
+from catis.cli.arguments import INTERRUPTED, output_option, progress_bar
 from catis.demo.settings import DEFAULT, FULL, QUICK, Settings, parse_seed
 from catis.report.folder import check_folder, write_folder
 
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 __all__ = ["demo_command"]
 
-INTERRUPTED, KIND = 130, "demo"
+KIND = "demo"
 
 
 def demo_command(
@@ -27,7 +27,7 @@ def demo_command(
     full: Annotated[bool, typer.Option("--full", help="480 images per view, ten times the work.")] = False,
     seed: Annotated[str, typer.Option(metavar="N", help="Other seeds are other images of the same kind.")] = "0",
     out: Annotated[
-        Path, typer.Option(metavar="FOLDER", help="Folder to write; an older demo there is replaced.")
+        Path, output_option("Folder to write; an older demo there is replaced.", "--out", metavar="FOLDER")
     ] = Path("catis-demo"),
 ) -> None:
     """The whole story offline: trained models collapse under token reduction, and what CATIS can save.
@@ -38,7 +38,7 @@ def demo_command(
     collapses, and its law k / L; rho_s and rho_off, the paper's explanation; and a picture of what was kept, merged
     and evicted. The paper's claims stand beside what was measured, also where CATIS does not win.
 
-    Example:  catis demo --seed 1 --out my-demo   then open my-demo/report.html
+    Example:  catis demo --seed 1 -o my-demo   then open my-demo/report.html
     """
     if quick and full:
         raise ValueError("--quick and --full were given: expected one of them, or neither")
@@ -72,8 +72,7 @@ def show_demo(settings: Settings, target: Path, console: Console) -> None:
 def _run(settings: Settings, console: Console) -> Findings:
     from catis.demo.findings import run
 
-    columns = (TextColumn("{task.description}"), BarColumn(), TaskProgressColumn(), TimeElapsedColumn())
-    with Progress(*columns, TextColumn("left"), TimeRemainingColumn(), console=console, transient=True) as bar:
+    with progress_bar(console) as bar:
         task = bar.add_task("loading models", total=1.0)
         return run(settings, lambda what, share: bar.update(task, description=what, completed=share))
 

@@ -14,9 +14,11 @@ from catis.cli.arguments import (
     MethodName,
     Options,
     Pretrained,
+    output_option,
     parse_amount,
     parse_options,
 )
+from catis.files import check_writable, replacing
 
 __all__ = ["show_command"]
 
@@ -37,25 +39,27 @@ def show_command(
     evicted: Annotated[
         Literal["white", "black", "dim"], typer.Option(help="How evicted patches look; white vanishes on white images.")
     ] = "white",
-    out: Annotated[Path, typer.Option("--out", metavar="FILE", help="PNG file to write.")] = Path("catis.png"),
+    out: Annotated[Path, output_option("PNG file to write.", "--out")] = Path("catis.png"),
 ) -> None:
     """Draw which patches merge and which are evicted over the depth of a model, and name the class before and after."""
+    from catis.core.reduction import Reduction
     from catis.models import is_zoo_model, load_model
     from catis.pictures.classes import name_classes
     from catis.pictures.drawing import stack
-    from catis.pictures.files import check_picture, save_png, trace_files
+    from catis.pictures.files import trace_files
 
     console = Console(highlight=False, soft_wrap=True)
-    amount, options, blocks = parse_amount(r), parse_options(option), _parse_blocks(after)
-    check_picture(out)
+    reduction, blocks = Reduction.of(method, parse_amount(r), **parse_options(option)), _parse_blocks(after)
+    check_writable(out, ".png")
     net = load_model(model, checkpoint, bool(pretrained))
-    traced, captions = trace_files(net, images, method, amount, name_classes(net, is_zoo_model(model)), **options)
-    if checkpoint is None and not pretrained and not is_zoo_model(model):
+    traced, captions = trace_files(net, images, reduction, name_classes(net, is_zoo_model(model)))
+    if checkpoint is None and not pretrained and not is_zoo_model(model) and not Path(model).is_dir():
         console.print(f"[yellow]note:[/yellow] {model} has random weights; add --checkpoint FILE or --pretrained")
     traced.table(f"{model}, {method} r={r}, {len(images)} image(s)").print(console)
     style: dict[str, Any] = {"heat_maps": heat_maps, "evicted": evicted}
     figures = [traced.show(place, blocks, caption=caption, **style) for place, caption in enumerate(captions)]
-    save_png(stack(figures), out)
+    with replacing(out) as partial:
+        stack(figures).save(partial, format="PNG")
     console.print("\n".join([*captions, f"wrote {out}"]), markup=False)
 
 

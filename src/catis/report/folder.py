@@ -24,7 +24,7 @@ def check_folder(out: Path, kind: str) -> Path:
     """Refuse, before any work is done, a folder that could not be written. Returns its absolute path.
 
     Args:
-        out: As the user named it, after --out.
+        out: As the user named it.
         kind: Name of the command that writes it, such as "demo".
 
     Raises:
@@ -32,11 +32,11 @@ def check_folder(out: Path, kind: str) -> Path:
     """
     target = Path(os.path.realpath(out))
     if target.exists() and not target.is_dir():
-        raise ValueError(f"--out {out}: it is a file; expected a folder, or a name for a new one")
+        raise ValueError(f"{out}: it is a file; expected a folder, or a name for a new one")
     if not target.parent.is_dir():
-        raise ValueError(f"--out {out}: there is no folder {target.parent}; make it first")
+        raise ValueError(f"{out}: there is no folder {target.parent}; make it first")
     if target == Path.cwd():
-        raise ValueError(f"--out {out}: this is the folder you are in; name one below it, such as --out catis-{kind}")
+        raise ValueError(f"{out}: this is the folder you are in; name one below it, such as -o catis-{kind}")
     if target.is_dir():
         _refuse_foreign(out, target, kind)
     _try_to_write(out, target)
@@ -51,7 +51,7 @@ def _refuse_foreign(out: Path, target: Path, kind: str) -> None:
     foreign = sorted(entries - {marker(kind), *ours})
     if foreign or marker(kind) not in entries:
         raise ValueError(
-            f"--out {out}: the folder holds {foreign[0]}, which the {kind} did not write; name another, or empty it"
+            f"{out}: the folder holds {foreign[0]}, which the {kind} did not write; name another, or empty it"
         )
 
 
@@ -59,7 +59,7 @@ def _entries(out: Path, target: Path) -> set[str]:
     try:
         return {entry.name for entry in target.iterdir()}
     except OSError as error:
-        raise ValueError(f"--out {out}: cannot read the folder: {error.strerror}") from error
+        raise ValueError(f"{out}: cannot read the folder: {error.strerror}") from error
 
 
 def _try_to_write(out: Path, target: Path) -> None:
@@ -68,7 +68,7 @@ def _try_to_write(out: Path, target: Path) -> None:
         part.mkdir()
         part.rmdir()
     except OSError as error:
-        raise ValueError(f"--out {out}: cannot write into {target.parent}: {error.strerror}") from error
+        raise ValueError(f"{out}: cannot write into {target.parent}: {error.strerror}") from error
 
 
 def _beside(target: Path, kind: str) -> Path:
