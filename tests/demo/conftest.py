@@ -12,5 +12,5 @@ TINY = Settings(
 
 
 @pytest.fixture(scope="session")
-def found() -> Findings:
+def measured() -> Findings:
     return run(TINY)

@@ -28,10 +28,10 @@ def demo(*arguments):
 
 
 @pytest.fixture
-def tiny(monkeypatch, found):
+def tiny(monkeypatch, measured):
     """The command with the shared run in place of a minute of work."""
     monkeypatch.setattr(catis.cli.demo, "DEFAULT", TINY)
-    monkeypatch.setattr(findings, "run", lambda settings, stage: found)
+    monkeypatch.setattr(findings, "run", lambda settings, stage: measured)
 
 
 def assert_refused(result, *words):

@@ -41,13 +41,13 @@ def accuracy(model: str, method: str, r: int, view: str) -> float:
         )
 
 
-def test_table_against_an_independent_computation(found):
-    assert [(row.model, row.method, row.r) for row in found.rows] == [
+def test_table_against_an_independent_computation(measured):
+    assert [(row.model, row.method, row.r) for row in measured.rows] == [
         (model, method, r)
         for model, rs in (("tiny-6", (18, 36)), ("tiny-12", (9, 18)))
         for method, r in [("vanilla", 0), *((m, r) for r in rs for m in ("tome", "catis"))]
     ]
-    for row in found.rows:
+    for row in measured.rows:
         net = zoo.load(row.model)
         assert row.gmacs == pytest.approx(catis.gmacs(net, "tome", r=row.r))
         assert row.ratio == pytest.approx(catis.gmacs(net) / row.gmacs)
@@ -57,30 +57,30 @@ def test_table_against_an_independent_computation(found):
             assert row.accuracy[view] == pytest.approx(accuracy(row.model, row.method, row.r, view)), row
 
 
-def test_r_crit_is_where_the_measured_accuracy_falls(found):
-    for (model, method), limit in found.limits["clean"].items():
-        curve = found.curves[model, "clean", method]
+def test_r_crit_is_where_the_measured_accuracy_falls(measured):
+    for (model, method), limit in measured.limits["clean"].items():
+        curve = measured.curves[model, "clean", method]
         lost = {r for r, share in curve.items() if curve[0] - share > 0.05 + 1e-9}
         assert (limit.r in lost) if limit.r is not None else not lost
         assert limit.r is None or limit.r == 1 or limit.r - 1 in curve
         assert limit.interval[0] <= limit.interval[1] <= limit.r_max + 1
-    for method, law in found.laws["clean"].items():
-        known = [(one.depth, one.r) for (_, name), one in found.limits["clean"].items() if name == method and one.r]
+    for method, law in measured.laws["clean"].items():
+        known = [(one.depth, one.r) for (_, name), one in measured.limits["clean"].items() if name == method and one.r]
         if law.fit is not None:
             assert law.fit == fit_depth(*map(list, zip(*known, strict=True)))
             assert law.minus(law) == (0.0, 0.0)
 
 
-def test_rho_has_a_curve_for_every_block_and_method(found):
+def test_rho_has_a_curve_for_every_block_and_method(measured):
     for name, depth in (("tiny-6", 6), ("tiny-12", 12)):
-        one = found.probed[name]
+        one = measured.probed[name]
         assert {len(one.consistency[signal]) for signal in ("pairwise", "pool", "s_nf", "s_cls", "fused")} == {depth}
         assert set(one.reduced) == {"tome", "catis"}
         assert one.n == 4
         assert len(one.matched) == depth
 
 
-def test_bit_for_bit_the_same_whatever_the_threads(found):
+def test_bit_for_bit_the_same_whatever_the_threads(measured):
     before, done = torch.get_num_threads(), []
     torch.set_num_threads(4)
     try:
@@ -88,11 +88,11 @@ def test_bit_for_bit_the_same_whatever_the_threads(found):
         assert torch.get_num_threads() == 4
     finally:
         torch.set_num_threads(before)
-    first, second = draw_figures(found), draw_figures(again)
+    first, second = draw_figures(measured), draw_figures(again)
     assert set(first) == {"accuracy.svg", "r_crit.svg", "rho_s.svg", "rho_off.svg", "tokens.png"}
     assert all(first[name] == second[name] for name in first)
-    assert numbers_json(found) == numbers_json(again)
-    assert untimed(table_csv(found)) == untimed(table_csv(again))
+    assert numbers_json(measured) == numbers_json(again)
+    assert untimed(table_csv(measured)) == untimed(table_csv(again))
     assert done == sorted(done)
     assert done[-1] == pytest.approx(1)  # so that the progress bar ends at 100 %
 
@@ -102,37 +102,42 @@ def untimed(text: str) -> list[dict[str, str]]:
     return [{key: value for key, value in row.items() if not key.startswith("measured")} for row in rows]
 
 
-def test_no_timing_reaches_a_figure_or_the_numbers(found):
-    slow = [type(row)(**{**row.__dict__, "speed_up": (9.0, 8.0, 9.5)}) for row in found.rows]
-    other = type(found)(**{**found.__dict__, "rows": slow})
-    assert draw_figures(other) == draw_figures(found)
-    assert numbers_json(other) == numbers_json(found)
-    assert table_csv(other) != table_csv(found)
+def test_no_timing_reaches_a_figure_or_the_numbers(measured):
+    slow = [type(row)(**{**row.__dict__, "speed_up": (9.0, 8.0, 9.5)}) for row in measured.rows]
+    other = type(measured)(**{**measured.__dict__, "rows": slow})
+    assert draw_figures(other) == draw_figures(measured)
+    assert numbers_json(other) == numbers_json(measured)
+    assert table_csv(other) != table_csv(measured)
 
 
-def test_another_seed_is_other_images(found):
+def test_another_seed_is_other_images(measured):
     other = run(Settings(**{**TINY.__dict__, "seed": 1, "models": ("tiny-6",), "compared": ("tiny-6",)}))
-    assert other.picture.tobytes() != found.picture.tobytes()
+    assert other.picture.tobytes() != measured.picture.tobytes()
 
 
-def test_the_page_holds_everything_and_asks_for_nothing(found):
-    files = report_files(found, {"torch": "x"})
+def test_the_page_holds_everything_and_asks_for_nothing(measured):
+    files = report_files(measured, {"torch": "x"})
     page = files["report.html"].decode()
     assert page.count("<figure") == 5
     assert page.count('role="img"') == 4 + 1 + 2 + 2  # a panel each, so that they stand below each other on a phone
     assert page.index("times as fast") < page.index("<figure")
     assert "data:image/png;base64," in page
     assert not re.findall(r'(?:src|href)="(?!data:)', page)
-    for table in (main_table(found), pair_table(found), limit_table(found, "clean"), law_table(found, "clean")):
+    for table in (
+        main_table(measured),
+        pair_table(measured),
+        limit_table(measured, "clean"),
+        law_table(measured, "clean"),
+    ):
         assert table.title.split(" (")[0] in page
         assert {len(row) for row in table.rows} == {len(table.columns)}
     numbers = json.loads(files["numbers.json"])
     assert numbers["n"] == {"clean": 10, "shifted": 6}
-    assert len(numbers["rows"]) == len(found.rows) == len(untimed(files["table.csv"].decode()))
+    assert len(numbers["rows"]) == len(measured.rows) == len(untimed(files["table.csv"].decode()))
 
 
-def replaced(found, **fields):
-    return type(found)(**{**found.__dict__, **fields})
+def replaced(measured, **fields):
+    return type(measured)(**{**measured.__dict__, **fields})
 
 
 def predicted(right) -> Predictions:
@@ -142,16 +147,16 @@ def predicted(right) -> Predictions:
     return Predictions([str(k) for k in range(n)], np.zeros(n, np.int64), top, np.ones(n), np.ones(n))
 
 
-def test_verdicts_follow_the_numbers(found):
+def test_verdicts_follow_the_numbers(measured):
     """The same words cannot come out of opposite numbers."""
     good, bad = predicted(np.ones(50, bool)), predicted(np.zeros(50, bool))
-    better, worse = ({key: compare(*pair) for key in found.pairs} for pair in ((good, bad), (bad, good)))
-    assert judge_claims(replaced(found, pairs=better))[0].verdict == "better wherever a difference shows"
-    assert judge_claims(replaced(found, pairs=worse))[0].verdict == "no: worse wherever a difference shows"
-    same = {key: compare(good, good) for key in found.pairs}
-    assert judge_claims(replaced(found, pairs=same))[0].verdict.startswith("not shown")
-    assert "*" in pair_table(replaced(found, pairs=better)).rows[0][-1].value
-    assert "*" not in pair_table(replaced(found, pairs=same)).rows[0][-1].value
+    better, worse = ({key: compare(*pair) for key in measured.pairs} for pair in ((good, bad), (bad, good)))
+    assert judge_claims(replaced(measured, pairs=better))[0].verdict == "better wherever a difference shows"
+    assert judge_claims(replaced(measured, pairs=worse))[0].verdict == "no: worse wherever a difference shows"
+    same = {key: compare(good, good) for key in measured.pairs}
+    assert judge_claims(replaced(measured, pairs=same))[0].verdict.startswith("not shown")
+    assert "*" in pair_table(replaced(measured, pairs=better)).rows[0][-1].value
+    assert "*" not in pair_table(replaced(measured, pairs=same)).rows[0][-1].value
 
 
 def test_pairs_are_compared_exactly():
@@ -166,13 +171,13 @@ def test_pairs_are_compared_exactly():
     assert verdict(compare(predicted(first), predicted(first))) == "no difference"
 
 
-def test_the_sweet_spot_is_the_largest_r_that_loses_at_most_a_point(found):
+def test_the_sweet_spot_is_the_largest_r_that_loses_at_most_a_point(measured):
     def told(shares):
         rows = [
             type(row)(**{**row.__dict__, "accuracy": {"clean": shares.get(row.r, 0.5), "shifted": 0.5}})
-            for row in found.rows
+            for row in measured.rows
         ]
-        return sweet_spots(replaced(found, rows=rows))[1]
+        return sweet_spots(replaced(measured, rows=rows))[1]
 
     assert "tiny-12 with CATIS at r=9: " in told({0: 0.9, 9: 0.895, 18: 0.88})
     assert "tiny-12 with CATIS at r=18: " in told({0: 0.9, 9: 0.7, 18: 0.9})
@@ -186,11 +191,11 @@ def test_exactly_five_points_are_not_more_than_five():
 
 @pytest.mark.parametrize(("r_max", "steps"), [(36, 2), (18, 4), (9, 4), (9, 8), (2, 8)])
 def test_the_grid_is_what_bisection_visits(r_max, steps):
-    found = grid(r_max, steps)
-    assert found[-1] == r_max
-    assert found == sorted(set(found))
-    assert r_max // 2 in found
-    assert len(found) <= max(steps, 2)
+    measured = grid(r_max, steps)
+    assert measured[-1] == r_max
+    assert measured == sorted(set(measured))
+    assert r_max // 2 in measured
+    assert len(measured) <= max(steps, 2)
 
 
 @pytest.mark.parametrize("text", ["-1", "text", "", "1.5", "4294967296", "٣", "1e3"])

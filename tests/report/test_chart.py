@@ -20,8 +20,8 @@ SVG = "{http://www.w3.org/2000/svg}"
 
 def points(svg: str) -> list[list[tuple[float, float]]]:
     """Of every curve, in pixels."""
-    found = ElementTree.fromstring(svg).iter(f"{SVG}polyline")
-    return [[tuple(map(float, pair.split(","))) for pair in one.attrib["points"].split()] for one in found]
+    polylines = ElementTree.fromstring(svg).iter(f"{SVG}polyline")
+    return [[tuple(map(float, pair.split(","))) for pair in line.attrib["points"].split()] for line in polylines]
 
 
 def test_points_are_to_scale():
@@ -67,11 +67,11 @@ def test_a_panel_without_values_is_drawn():
 
 @given(st.floats(-1e4, 1e4), st.floats(1e-3, 1e4))
 def test_ticks_are_round_cover_the_range_and_are_few(low, span):
-    found = ticks(low, low + span)
-    assert found[0] <= low + 1e-6 * span
-    assert found[-1] >= low + span - 1e-6 * span
-    assert 2 <= len(found) <= 8
-    steps = {round(b - a, 9) for a, b in pairwise(found)}
+    marks = ticks(low, low + span)
+    assert marks[0] <= low + 1e-6 * span
+    assert marks[-1] >= low + span - 1e-6 * span
+    assert 2 <= len(marks) <= 8
+    steps = {round(b - a, 9) for a, b in pairwise(marks)}
     assert max(steps) - min(steps) < 1e-6 * max(steps)
 
 

@@ -129,11 +129,11 @@ class Trace(Sequence[BlockTrace]):
         layouts = [self._layout(number - 1, image) for number in numbers if number <= len(self.blocks)]
         return layout_figure(self.images[image], layouts, heat_maps=heat_maps, evicted=evicted, caption=caption)
 
-    def _layout(self, layer: int, image: int) -> Layout:
-        block = self.blocks[layer]
-        before = self.blocks[layer - 1].provenance[image] if layer else torch.arange(block.provenance.shape[1])
+    def _layout(self, place: int, image: int) -> Layout:
+        block = self.blocks[place]
+        before = self.blocks[place - 1].provenance[image] if place else torch.arange(block.provenance.shape[1])
         scores = {name: _at_patches(values[image], before) for name, values in block.scores.items()}
-        return Layout(layer + 1, block.tokens_left, block.provenance[image], scores)
+        return Layout(place + 1, block.tokens_left, block.provenance[image], scores)
 
 
 def quarters(depth: int) -> list[int]:
