@@ -10,6 +10,7 @@ from PIL import Image
 from safetensors.torch import load_file, save_file
 
 import catis
+from catis import hosts
 from catis.data.preprocessing import Preprocessing
 from catis.errors import MissingExtraError
 from catis.models import build_model, is_hf_model, load_model
@@ -103,11 +104,11 @@ def test_without_transformers_the_pip_command_is_named(folder, monkeypatch):
 
 def prepared(folder, processor):
     processor.save_pretrained(folder)
-    return Preprocessing.for_model(load_model(str(folder)))
+    return hosts.find(load_model(str(folder))).preprocessing()
 
 
 def test_the_processor_says_how_images_are_prepared(folder):
-    default = Preprocessing.for_model(load_model(str(folder)))
+    default = hosts.find(load_model(str(folder))).preprocessing()
     assert (default.size, default.mean) == ((32, 32), (0.485, 0.456, 0.406))
     squashed = prepared(folder, hf.ViTImageProcessor(size={"height": 32, "width": 32}, image_std=[0.2, 0.3, 0.4]))
     assert squashed == Preprocessing((32, 32), 1.0, (0.5, 0.5, 0.5), (0.2, 0.3, 0.4), "bilinear", "squash")
@@ -133,14 +134,14 @@ def test_a_folder_that_is_gone_gives_the_defaults(folder):
     model = load_model(str(folder))
     hf.ViTImageProcessor().save_pretrained(folder)
     folder.rename(folder.with_name("moved"))
-    assert Preprocessing.for_model(model).mean == (0.485, 0.456, 0.406)
+    assert hosts.find(model).preprocessing().mean == (0.485, 0.456, 0.406)
 
 
 def test_a_video_model_says_how_many_frames_it_takes(tmp_path):
     config = hf.VideoMAEConfig(**SMALL, image_size=32, patch_size=8, num_frames=8, num_labels=3)
     model = hf.VideoMAEForVideoClassification(config)
     authors = Preprocessing((32, 32), 1.0, interpolation="bilinear", frames=8)
-    assert Preprocessing.for_model(model) == authors
+    assert hosts.find(model).preprocessing() == authors
     with pytest.raises(ValueError, match="clips of 8 frames"):
         authors.normalise([np.zeros((32, 32, 3), np.uint8)])
     assert authors.normalise([np.zeros((8, 32, 32, 3), np.uint8)]).shape == (1, 8, 3, 32, 32)

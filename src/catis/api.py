@@ -8,10 +8,10 @@ from typing import Any, TypeVar
 
 from torch import nn
 
+from catis import hosts
 from catis.core.method import Method
 from catis.core.reduction import Reduction
 from catis.core.schedule import RLike, Schedule
-from catis.hosts import dispatch
 from catis.recipe import RecipeLike, load_recipe
 
 __all__ = ["applied", "apply", "remove", "wanted_reduction"]
@@ -57,10 +57,10 @@ def apply(
         >>> model(torch.zeros(2, 3, 224, 224)).shape
         torch.Size([2, 1000])
     """
-    target, host = dispatch.find(model)
+    handle = hosts.find(model)
     reduction = wanted_reduction(method, r=r, schedule=schedule, prop_attn=prop_attn, recipe=recipe, **options)
-    facts = host.facts(target)
-    host.install(target, reduction.bound(facts.depth, facts.num_prefix))
+    facts = handle.facts
+    handle.install(reduction.bound(facts.depth, facts.num_prefix))
     return model
 
 
@@ -73,8 +73,8 @@ def remove(model: ModelT) -> ModelT:
         >>> type(catis.remove(model)).__name__
         'VisionTransformer'
     """
-    target, host = dispatch.find(model)
-    host.uninstall(target)
+    handle = hosts.find(model)
+    handle.uninstall()
     return model
 
 
@@ -86,19 +86,18 @@ def applied(model: ModelT, method: str | Method | Reduction | None = None, **arg
         >>> import catis, timm
         >>> model = timm.create_model("vit_tiny_patch16_224")
         >>> with catis.applied(model, "tome", r=8):
-        ...     reduced = type(model).__name__
-        >>> reduced, type(model).__name__
-        ('ReducedVisionTransformer', 'VisionTransformer')
+        ...     round(catis.gmacs(model), 2)
+        1.0
+        >>> round(catis.gmacs(model), 2)
+        1.26
     """
-    target, host = dispatch.find(model)
-    before = host.reduction(target)
+    handle = hosts.find(model)
+    before = handle.reduction
     apply(model, method, **arguments)
     try:
         yield model
     finally:
-        host.uninstall(target)
-        if before is not None:
-            host.install(target, before)
+        handle.uninstall() if before is None else handle.install(before)
 
 
 def wanted_reduction(

@@ -7,12 +7,13 @@ from typing import Any
 
 from torch import nn
 
+from catis import hosts
 from catis.api import wanted_reduction
 from catis.core.method import BlockShape, Method
 from catis.core.reduction import Reduction
 from catis.core.schedule import RLike, Schedule
-from catis.hosts import dispatch
-from catis.hosts.host import BlockCost, ModelCost, ModelFacts
+from catis.hosts import ModelFacts
+from catis.hosts.cost import BlockCost, ModelCost
 
 __all__ = ["MacsComparison", "compare_macs", "count_macs", "gmacs"]
 
@@ -49,9 +50,9 @@ def gmacs(
         >>> round(catis.gmacs(model), 2), round(catis.gmacs(model, r=13), 2)
         (4.6, 2.7)
     """
-    target, host = dispatch.find(model)
-    facts, cost = host.facts(target), host.cost(target, input_size)
-    reduction = host.reduction(target)
+    handle = hosts.find(model)
+    facts, cost = handle.facts, handle.cost(input_size)
+    reduction = handle.reduction
     if r is not None or schedule is not None or options or method is not None:
         reduction = wanted_reduction(method, r=r, schedule=schedule, **options).bound(facts.depth, facts.num_prefix)
     return count_macs(cost, facts, reduction, overhead) / 1e9
@@ -90,8 +91,8 @@ def compare_macs(model: nn.Module, reduction: Reduction) -> MacsComparison:
         >>> compare_macs(timm.create_model("vit_tiny_patch16_224"), Reduction.of("tome", r=16)).tokens[-3:]
         (36, 20, 10)
     """
-    target, host = dispatch.find(model)
-    facts, cost = host.facts(target), host.cost(target, None)
+    handle = hosts.find(model)
+    facts, cost = handle.facts, handle.cost()
     bound = reduction.bound(facts.depth, facts.num_prefix)
     vanilla, reduced, full = (
         count_macs(cost, facts, chosen, overhead) / 1e9

@@ -12,9 +12,9 @@ from typing import Any
 
 from torch import nn
 
+from catis import hosts
 from catis.core.reduction import Reduction
 from catis.files import write_whole
-from catis.hosts import dispatch
 
 __all__ = ["FILE_NAME", "Recipe", "RecipeLike", "load_recipe", "recipe_of", "save_recipe"]
 
@@ -73,13 +73,13 @@ def recipe_of(model: nn.Module, **notes: Any) -> Recipe:
         >>> str(recipe_of(model).reduction)
         'tome r=8'
     """
-    target, host = dispatch.find(model)
-    reduction = host.reduction(target)
+    handle = hosts.find(model)
+    reduction = handle.reduction
     if reduction is None:
         raise ValueError(
             f"{type(model).__name__} is not reduced, so it has no recipe: call catis.apply(model, ...) first"
         )
-    return Recipe(reduction, type(target).__name__, notes)
+    return Recipe(reduction, type(handle.vit).__name__, notes)
 
 
 def save_recipe(model: nn.Module, path: str | os.PathLike[str], **notes: Any) -> Path:

@@ -7,6 +7,7 @@ import torch
 from PIL import Image
 
 import catis
+from catis import hosts
 from catis.bench import Precision, Roofline
 from catis.bench.memory import peak_bytes
 from catis.bench.phases import attention_is_fused, time_phases
@@ -15,7 +16,6 @@ from catis.bench.roofline import token_flow
 from catis.bench.variants import build_variants, default_amount, reduction_of, shared_copy
 from catis.data.images import NoImagesError
 from catis.errors import is_out_of_memory
-from catis.hosts import dispatch
 from catis.zoo import load
 
 CPU = torch.device("cpu")
@@ -23,8 +23,8 @@ MODELS = ["vit_tiny_patch16_224", "deit_tiny_distilled_patch16_224", "vit_small_
 
 
 def built(name):
-    target, host = dispatch.find(timm.create_model(name, depth=3))
-    return target, host.facts(target), host.cost(target, None)
+    handle = hosts.find(timm.create_model(name, depth=3))
+    return handle.vit, handle.facts, handle.cost()
 
 
 @pytest.mark.parametrize("name", MODELS)

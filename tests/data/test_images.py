@@ -9,6 +9,7 @@ import torch
 from PIL import Image
 from timm.data import create_transform
 
+from catis import hosts
 from catis.data.batches import batches
 from catis.data.corruptions import CORRUPTIONS, corrupt
 from catis.data.images import BrokenImage, ImageArrays, ImageFolder, NoImagesError
@@ -38,10 +39,9 @@ def test_pixels_and_normalisation_are_timms_own():
 
 
 def test_a_models_own_configuration_is_taken():
-    found = Preprocessing.for_model(timm.create_model("vit_tiny_patch16_224"))
+    found = hosts.find(timm.create_model("vit_tiny_patch16_224")).preprocessing()
     assert (found.size, found.crop_pct, found.mean) == ((224, 224), 0.9, (0.5, 0.5, 0.5))
-    assert Preprocessing.for_model(timm.create_model("vit_tiny_patch16_224", img_size=64)).size == (64, 64)
-    assert Preprocessing.for_model(torch.nn.Linear(1, 1)).size == (224, 224)
+    assert hosts.find(timm.create_model("vit_tiny_patch16_224", img_size=64)).preprocessing().size == (64, 64)
 
 
 def test_all_images_below_the_root_in_order_of_their_paths(folder):

@@ -9,6 +9,7 @@ from hypothesis import strategies as st
 from scipy import stats
 
 import catis
+from catis import hosts
 from catis.diagnostics.consistency import (
     RankingConsistency,
     frobenius_distance,
@@ -16,7 +17,6 @@ from catis.diagnostics.consistency import (
     pairwise_consistency,
     unary_signals,
 )
-from catis.hosts import dispatch
 from catis.methods.catis import Catis
 
 
@@ -102,7 +102,7 @@ def test_the_fused_signal_is_the_one_catis_decides_with(l_start):
     model = timm.create_model("vit_tiny_patch16_224", img_size=64, depth=4, num_classes=3).eval()
     method = Catis(gamma=0.7, w_cls=0.3, l_start=l_start)
     catis.apply(model, method, r=2)
-    target, host = dispatch.find(model)
+    handle = hosts.find(model)
     seen = []
 
     def record(block):
@@ -111,7 +111,7 @@ def test_the_fused_signal_is_the_one_catis_decides_with(l_start):
         seen.append((ours - block.plan.notes["score"]).abs().max().item())
 
     with torch.inference_mode():
-        host.watch(target, torch.randn(2, 3, 64, 64), record)
+        handle.watch(torch.randn(2, 3, 64, 64), record)
     assert len(seen) == 4
     assert max(seen) < 1e-5
 

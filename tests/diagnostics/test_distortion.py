@@ -8,10 +8,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import catis
+from catis import hosts
 from catis.core.plan import Plan
 from catis.diagnostics.distortion import Distortion, channel_amounts, cosine_distance, summary_feature
 from catis.diagnostics.replay import Decisions, Replay
-from catis.hosts import dispatch
 
 IMAGES = torch.randn(3, 3, 64, 64, generator=torch.Generator().manual_seed(0))
 
@@ -24,14 +24,14 @@ def model(request):
 
 
 def run(model, method, r, recorders):
-    target, host = dispatch.find(model)
+    handle = hosts.find(model)
 
     def record(block):
         for one in recorders:
             one(block)
 
     with torch.inference_mode(), catis.applied(model, method, r=r):
-        return host.watch(target, IMAGES, record)
+        return handle.watch(IMAGES, record)
 
 
 def features(model, method, r, *also):

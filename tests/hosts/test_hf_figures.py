@@ -7,8 +7,8 @@ import torch
 import transformers as hf
 
 import catis
+from catis import hosts
 from catis.core.block import BlockRecord
-from catis.hosts import dispatch
 
 DINOV3_7B = {
     "hidden_size": 4096,
@@ -40,8 +40,8 @@ def test_dinov3_7b_gmacs(dinov3: torch.nn.Module) -> None:
 def test_dinov3_7b_token_counts(dinov3: torch.nn.Module) -> None:
     catis.apply(dinov3, "catis", r=4)
     blocks: list[BlockRecord] = []
-    target, host = dispatch.find(dinov3)
-    host.watch(target, torch.zeros(2, 3, 224, 224, device="meta"), blocks.append)
+    handle = hosts.find(dinov3)
+    handle.watch(torch.zeros(2, 3, 224, 224, device="meta"), blocks.append)
     assert [block.tokens.shape[1] for block in blocks] == [201 - 4 * (layer + 1) for layer in range(40)]
     catis.remove(dinov3)
 
@@ -52,8 +52,8 @@ def test_videomae_b_token_counts() -> None:
         model = hf.VideoMAEForVideoClassification(hf.VideoMAEConfig()).eval()
     catis.apply(model, "catis", r=R_FROM_BLOCK_3)
     blocks: list[BlockRecord] = []
-    target, host = dispatch.find(model)
-    output = host.watch(target, torch.zeros(1, 16, 3, 224, 224, device="meta"), blocks.append)
+    handle = hosts.find(model)
+    output = handle.watch(torch.zeros(1, 16, 3, 224, 224, device="meta"), blocks.append)
     counts = [block.tokens.shape[1] for block in blocks]
     assert counts == [1568, 1568, 1568, 1408, 1248, 1088, 928, 768, 608, 448, 288, 144]
     assert output.last_hidden_state.shape == (1, 1568, 768)
@@ -82,11 +82,11 @@ def test_macs_of_a_real_run_agree_with_the_count() -> None:
 
     for name in BUILDERS:
         model = build(name, "eager")
-        target, host = dispatch.find(model)
+        handle = hosts.find(model)
         if name == "ViTMAEModel":  # embeds all patches and drops some, while the count is of those it keeps
             model.config.mask_ratio = 0.0
         pixels = inputs_for(model, batch=1)["pixel_values"]
         catis.apply(model, "tome", r=0)
         with FlopCounterMode(display=False) as counter, torch.no_grad():
-            host.watch(target, pixels, lambda block: None)
+            handle.watch(pixels, lambda block: None)
         assert counter.get_total_flops() / 2e9 == pytest.approx(catis.gmacs(model), rel=1e-6), name

@@ -6,8 +6,8 @@ import pytest
 import torch
 
 import catis
+from catis import hosts
 from catis.core.block import BlockRecord
-from catis.hosts import dispatch
 from tests.hosts.hf_models import BUILDERS, build, inputs_for, tensors
 
 PREFIX = {"DeiT": 2, "Dinov2WithRegisters": 5, "DINOv3": 5, "Siglip": 0, "VideoMAE": 0, "IJepa": 0}
@@ -32,16 +32,16 @@ def test_r_0_is_the_plain_model(name: str, attention: str) -> None:
 def test_the_adapter_itself_changes_nothing_until_tokens_go(name: str, attention: str) -> None:
     """`watch` takes the adapter's path even at r=0, so this compares every part of it with transformers' own code."""
     model = build(name, attention)
-    target, host = dispatch.find(model)
+    handle = hosts.find(model)
     pixels = inputs_for(model)["pixel_values"]
     if name == "ViTMAEModel":
-        target.config.mask_ratio = 0.0
+        handle.vit.config.mask_ratio = 0.0
     torch.manual_seed(1)
-    plain = tensors(target(pixels))
+    plain = tensors(handle.vit(pixels))
     catis.apply(model, "tome", r=0)
     blocks: list[BlockRecord] = []
     torch.manual_seed(1)
-    seen = tensors(host.watch(target, pixels, blocks.append))
+    seen = tensors(handle.watch(pixels, blocks.append))
     assert len(blocks) == 4
     assert plain.keys() == seen.keys()
     assert all(torch.equal(plain[key], seen[key]) for key in plain)
@@ -50,9 +50,9 @@ def test_the_adapter_itself_changes_nothing_until_tokens_go(name: str, attention
 @pytest.mark.parametrize("name", BUILDERS)
 def test_prefix_tokens_are_counted_and_never_removed(name: str) -> None:
     model = build(name)
-    target, host = dispatch.find(model)
+    handle = hosts.find(model)
     expected = next((count for stem, count in PREFIX.items() if name.startswith(stem)), 1)
-    assert host.facts(target).num_prefix == expected
+    assert handle.facts.num_prefix == expected
     catis.apply(model, "catis", r=100)
     trace = catis.trace(model, inputs_for(model)["pixel_values"])
     assert trace[-1].tokens_left == 1 + (trace[0].tokens_in == 32)  # halved four times: 16, 12 or 32 patches

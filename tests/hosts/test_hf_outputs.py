@@ -9,8 +9,8 @@ from transformers import AttentionInterface
 from transformers.integrations.sdpa_attention import sdpa_attention_forward
 
 import catis
+from catis import hosts
 from catis.errors import UnsupportedModelError
-from catis.hosts import dispatch
 from tests.hosts.hf_models import BUILDERS, SMALL, build, inputs_for
 
 CLASSES = ("ViTForImageClassification", "DINOv3ViTModel", "CLIPVisionModel", "VideoMAEModel", "SiglipVisionModel")
@@ -21,16 +21,16 @@ CLASSES = ("ViTForImageClassification", "DINOv3ViTModel", "CLIPVisionModel", "Vi
 def test_hidden_states_lie_on_the_full_grid(name: str) -> None:
     model = build(name)
     inputs = inputs_for(model)
-    target, host = dispatch.find(model)
+    handle = hosts.find(model)
     pixels = inputs["pixel_values"]
-    plain = target(pixels, output_hidden_states=True).hidden_states
+    plain = handle.vit(pixels, output_hidden_states=True).hidden_states
     catis.apply(model, "catis", r=3)
-    output = target(pixels, output_hidden_states=True)
+    output = handle.vit(pixels, output_hidden_states=True)
     assert [state.shape for state in output.hidden_states] == [state.shape for state in plain]
     assert output.last_hidden_state.shape == plain[0].shape
     if name != "ViTMAEModel":  # its patches are drawn anew at each call
         assert torch.equal(output.hidden_states[0], plain[0])
-        prefix = host.facts(target).num_prefix
+        prefix = handle.facts.num_prefix
         for state, block in zip(output.hidden_states[1:], catis.trace(model, pixels), strict=True):
             for patches, group in zip(state[:, prefix:], block.provenance, strict=True):
                 alike = (patches[:, None] == patches[None]).all(-1)
@@ -63,19 +63,19 @@ def test_attention_maps_are_refused_with_a_reason(name: str) -> None:
 @pytest.mark.parametrize("name", CLASSES)
 def test_a_mask_is_honoured_at_r_0_and_refused_once_tokens_merge(name: str) -> None:
     model = build(name)
-    target, _ = dispatch.find(model)
+    handle = hosts.find(model)
     pixels = inputs_for(model)["pixel_values"]
     mask = torch.ones(2, 17 if name.startswith("ViT") else 16)
     mask[:, -4:] = 0
     with torch.no_grad():
-        plain = target(pixels, attention_mask=mask).last_hidden_state if name.startswith("ViT") else None
+        plain = handle.vit(pixels, attention_mask=mask).last_hidden_state if name.startswith("ViT") else None
         catis.apply(model, "tome", r=0)
         if plain is not None:
-            assert torch.equal(target(pixels, attention_mask=mask).last_hidden_state, plain)
-            assert not torch.equal(target(pixels).last_hidden_state, plain)
+            assert torch.equal(handle.vit(pixels, attention_mask=mask).last_hidden_state, plain)
+            assert not torch.equal(handle.vit(pixels).last_hidden_state, plain)
     catis.apply(model, "tome", r=3)
     with pytest.raises(ValueError, match="attention_mask was given"):
-        target(pixels, attention_mask=mask)
+        handle.vit(pixels, attention_mask=mask)
 
 
 @torch.no_grad()
@@ -137,5 +137,5 @@ def test_a_subclass_or_layer_with_another_forward_is_refused() -> None:
         catis.apply(Mine(hf.ViTConfig(**SMALL)), "tome", r=1)
     model = build("ViTModel")
     model.layers[2].attention.forward = lambda x: x
-    with pytest.raises(UnsupportedModelError, match="attention of layer 2"):
+    with pytest.raises(UnsupportedModelError, match="attention of block 2"):
         catis.apply(model, "tome", r=1)

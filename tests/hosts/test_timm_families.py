@@ -8,7 +8,8 @@ import torch
 from timm.models.vision_transformer import VisionTransformer
 
 import catis
-from catis.hosts.dispatch import find
+from catis.hosts import find
+from catis.hosts.swap import Reduced
 from tests import naive
 
 from .families import FAMILIES, FLOAT32_ONLY, build, images
@@ -37,7 +38,7 @@ def test_r0_is_the_model_itself(family, fused, dtype):
         catis.apply(model, "catis", r=0)
         assert torch.equal(model(x), expected)
         # and also when the blocks run through our adapter instead of their own forward
-        assert torch.equal(find(model)[1].watch(model, x, lambda record: None), expected)
+        assert torch.equal(find(model).watch(x, lambda record: None), expected)
         assert torch.equal(catis.remove(model)(x), expected)
 
 
@@ -161,7 +162,7 @@ def test_rotary_models_permute_with_their_positions(family, method):
             expected = catis.apply(model, method, r=r, **options)(x)
             catis.remove(model).__class__ = Shuffled
             catis.apply(model, method, r=r, **options)
-            shuffled = find(model)[1].watch(model, x, lambda record: None)
+            shuffled = find(model).watch(x, lambda record: None)
             catis.remove(model)
         torch.testing.assert_close(shuffled, expected, rtol=tolerance, atol=tolerance)
 
@@ -225,7 +226,7 @@ def test_hybrids_are_right():
 def test_a_wrapper_around_one_transformer_is_reduced():
     wrapper = torch.nn.Sequential(torch.nn.Identity(), build("vit"))
     catis.apply(wrapper, "tome", r=3)
-    assert type(wrapper[1]).__name__ == "ReducedVisionTransformer"
+    assert isinstance(wrapper[1], Reduced)
     with pytest.raises(catis.UnsupportedModelError, match="holds 2 Vision Transformers"):
         catis.apply(torch.nn.ModuleList([build("vit"), build("vit")]), "tome", r=3)
     with pytest.raises(catis.UnsupportedModelError, match=r"expected a torch.nn.Module, got str"):

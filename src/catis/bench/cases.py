@@ -10,6 +10,7 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
+from catis import hosts
 from catis.bench.memory import peak_bytes
 from catis.bench.phases import Phases, time_phases
 from catis.bench.roofline import Flow, Roofline, token_flow
@@ -18,8 +19,6 @@ from catis.bench.settings import Precision, Settings
 from catis.bench.timing import Step, Timed, time_rounds
 from catis.bench.variants import Variant, build_variants, compile_model, default_amount, forward_step, reduction_of
 from catis.errors import is_out_of_memory
-from catis.hosts import dispatch
-from catis.hosts.dispatch import example_shape
 
 __all__ = ["Cases", "Tell"]
 
@@ -39,8 +38,8 @@ class Cases:
     @classmethod
     def of(cls, model: nn.Module, settings: Settings) -> Cases:
         """Everything that the cases share."""
-        target, host = dispatch.find(model)
-        facts, cost = host.facts(target), host.cost(target, None)
+        handle = hosts.find(model)
+        facts, cost = handle.facts, handle.cost()
         amounts = settings.amounts or (default_amount(cost.num_patches, facts.depth),)
         variants = build_variants(model, settings.methods, amounts)
         flows = {variant: token_flow(cost, facts.num_prefix, reduction_of(net)) for variant, net in variants.items()}
@@ -69,7 +68,7 @@ class Cases:
 
     def _images(self, batch: int) -> Tensor:
         """(B, 3, H, W) noise: what is in an image does not change the shapes."""
-        shape = example_shape(next(iter(self.variants.values())), batch)
+        shape = hosts.find(next(iter(self.variants.values()))).example_shape(batch)
         source = torch.Generator().manual_seed(self.settings.seed)
         return torch.randn(shape, generator=source).to(self.settings.place, self._precision.weights)
 
@@ -127,8 +126,8 @@ class Cases:
 
     def _measured(self, variant: Variant, batch: int, compiled: bool, **found: Any) -> Measured:
         model = self.variants[variant]
-        target, host = dispatch.find(model)
-        tokens_last = self.flows[variant][-1][1] - host.facts(target).num_prefix
+        handle = hosts.find(model)
+        tokens_last = self.flows[variant][-1][1] - handle.facts.num_prefix
         return Measured(variant, batch, compiled, macs_of(model), tokens_last, **found)
 
 

@@ -15,6 +15,7 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 from torch.overrides import TorchFunctionMode
 
+from catis import hosts
 from catis.bench.roofline import attention_step
 from catis.bench.settings import Precision
 from catis.bench.timing import Step, least_seconds
@@ -24,7 +25,6 @@ from catis.core.plan import Plan
 from catis.core.record import record
 from catis.core.state import TokenState
 from catis.core.view import BlockView
-from catis.hosts import dispatch
 
 __all__ = ["Phases", "attention_is_fused", "time_phases"]
 
@@ -64,8 +64,8 @@ def time_phases(
         >>> found.choose > 0, found.attention_map > 0, found.unfused
         (True, True, 0.0)
     """
-    target, host = dispatch.find(model)
-    settings = host.reduction(target)
+    handle = hosts.find(model)
+    settings = handle.reduction
     assert settings is not None
     fused = attention_is_fused(model, images, precision)
     total, state, own_way = Phases(), None, False
@@ -79,17 +79,17 @@ def time_phases(
         state = block.state
 
     with torch.no_grad(), precision.autocast(images.device):
-        host.watch(target, images, record)
+        handle.watch(images, record)
     return None if own_way else total
 
 
 def attention_is_fused(model: nn.Module, images: Tensor, precision: Precision) -> bool:
     """Whether every block's attention goes through PyTorch's fused kernel; looks at one image."""
-    target, host = dispatch.find(model)
+    handle = hosts.find(model)
     counted = _Count()
     with counted, torch.no_grad(), precision.autocast(images.device):
         model(images[:1])
-    return counted.calls >= host.facts(target).depth
+    return counted.calls >= handle.facts.depth
 
 
 class _Count(TorchFunctionMode):

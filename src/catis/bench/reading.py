@@ -6,10 +6,10 @@ from pathlib import Path
 
 from torch import nn
 
+from catis import hosts
 from catis.bench.timing import least_seconds
 from catis.data.batches import batches
 from catis.data.images import ImageFolder, NoImagesError
-from catis.data.preprocessing import Preprocessing
 
 __all__ = ["seconds_per_image"]
 
@@ -35,7 +35,7 @@ def seconds_per_image(root: str | Path, model: nn.Module, workers: int, limit: i
         >>> seconds_per_image(folder, timm.create_model("test_vit"), workers=1) > 0
         True
     """
-    preprocessing = Preprocessing.for_model(model)
+    preprocessing = hosts.find(model).preprocessing()
     source = ImageFolder(root, preprocessing, limit)
 
     def read() -> int:

@@ -11,7 +11,7 @@ from torch import Tensor
 
 from catis.bench.timing import Step
 from catis.core.reduction import Reduction
-from catis.hosts.host import ModelCost
+from catis.hosts.cost import ModelCost
 
 __all__ = ["Flow", "Roofline", "attention_step", "token_flow"]
 
@@ -42,9 +42,8 @@ class Roofline:
 
     Example:
         >>> import timm, catis
-        >>> from catis.hosts import dispatch
-        >>> model, host = dispatch.find(timm.create_model("test_vit"))
-        >>> roofline = Roofline(host.cost(model, None))
+        >>> from catis import hosts
+        >>> roofline = Roofline(hosts.find(timm.create_model("test_vit")).cost())
         >>> roofline.step(token_flow(roofline.cost, 1, None), batch=2)()
     """
 

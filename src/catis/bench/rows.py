@@ -9,13 +9,12 @@ from typing import Any
 import numpy as np
 from torch import nn
 
+from catis import hosts
 from catis.bench.explain import SUSPICIOUS, Evidence, explain, lost_time
 from catis.bench.phases import Phases
 from catis.bench.report import Row
 from catis.bench.timing import Ratio, paired_ratio
 from catis.bench.variants import Variant
-from catis.hosts import dispatch
-from catis.hosts.dispatch import example_shape
 from catis.macs import count_macs
 
 __all__ = ["Facts", "Measured", "rows_of"]
@@ -41,13 +40,13 @@ class Facts:
     def of(cls, model: nn.Module, name: str) -> Facts:
         """Read them off a plain model."""
         parameters = sum(parameter.numel() for parameter in model.parameters())
-        return cls(name, example_shape(model, 1)[-1], parameters, macs_of(model))
+        return cls(name, hosts.find(model).example_shape(1)[-1], parameters, macs_of(model))
 
 
 def macs_of(model: nn.Module) -> int:
     """Multiply-adds of one image, under the reduction that is on the model."""
-    target, host = dispatch.find(model)
-    return count_macs(host.cost(target, None), host.facts(target), host.reduction(target))
+    handle = hosts.find(model)
+    return count_macs(handle.cost(), handle.facts, handle.reduction)
 
 
 @dataclass(frozen=True)

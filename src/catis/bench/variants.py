@@ -12,12 +12,12 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
+from catis import hosts
 from catis.api import apply
 from catis.bench.settings import Precision
 from catis.bench.timing import Step
 from catis.core.reduction import Reduction
 from catis.core.schedule import RLike
-from catis.hosts import dispatch
 
 __all__ = [
     "Variant",
@@ -116,5 +116,5 @@ def compile_model(model: nn.Module) -> Callable[..., Any]:
 
 def reduction_of(model: nn.Module) -> Reduction | None:
     """The reduction on a model; None for a vanilla one."""
-    target, host = dispatch.find(model)
-    return host.reduction(target)
+    handle = hosts.find(model)
+    return handle.reduction

@@ -13,7 +13,7 @@ from rich.markup import escape
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 from torch import nn
 
-from catis import models
+from catis import hosts, models
 from catis.data.preprocessing import Preprocessing
 from catis.diagnostics.report import Diagnosis, rows
 from catis.health.check import diagnose
@@ -71,7 +71,7 @@ def diagnose_command(
 def load_model(name: str, checkpoint: Path | None, crop_pct: float | None = None) -> tuple[nn.Module, Preprocessing]:
     """A zoo model, or a timm model with the weights of a file or timm's own pretrained ones."""
     net = models.load_model(name, checkpoint, pretrained=checkpoint is None and not models.is_zoo_model(name))
-    prepared = Preprocessing.for_model(net)
+    prepared = hosts.find(net).preprocessing()
     return net, prepared if crop_pct is None else replace(prepared, crop_pct=crop_pct)
 
 

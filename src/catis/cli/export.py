@@ -10,11 +10,11 @@ import typer
 from rich.console import Console
 from torch import nn
 
+from catis import hosts
 from catis.api import apply
 from catis.cli.arguments import parse_amount
 from catis.cli.diagnose import load_model
 from catis.export import ExportReport, export_onnx, save_program
-from catis.hosts.dispatch import example_shape
 from catis.recipe import save_recipe
 
 __all__ = ["export_command", "load_any"]
@@ -58,7 +58,7 @@ def _export(
     openvino: bool,
     console: Console,
 ) -> None:
-    shape = None if batch is None else example_shape(net, batch)
+    shape = None if batch is None else hosts.find(net).example_shape(batch)
     if program is not None:
         _say(save_program(net, program, input_shape=shape, dynamic_batch=batch is None, tolerance=tolerance), console)
     if onnx is not None:

@@ -10,11 +10,8 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 from PIL import Image
-from timm.data.config import resolve_data_config
 from timm.data.transforms_factory import create_transform
-from torch import Tensor, nn
-
-from catis.data.preprocessing_hf import processor_settings
+from torch import Tensor
 
 __all__ = ["Pixels", "Preprocessing"]
 
@@ -24,6 +21,8 @@ Pixels = NDArray[np.uint8]
 @dataclass(frozen=True)
 class Preprocessing:
     """How a model wants its images or frames: shorter side to size / crop_pct, centre crop, normalised.
+
+    `catis.hosts.find(model).preprocessing()` gives that of a model.
 
     Attributes:
         size: Height and width of the input.
@@ -42,36 +41,6 @@ class Preprocessing:
     interpolation: str = "bicubic"
     crop_mode: str = "center"
     frames: int | None = None
-
-    @classmethod
-    def for_model(cls, model: nn.Module) -> Preprocessing:
-        """What timm's configuration of the model says, at the size the model was built for.
-
-        For a transformers model, what the processor beside its weights says. A model without either gets ImageNet's
-        defaults, and a video model those of VideoMAE: no margin around the crop, bilinear.
-
-        Example:
-            >>> import timm
-            >>> Preprocessing.for_model(timm.create_model("deit_tiny_patch16_224")).crop_pct
-            0.9
-        """
-        frames = getattr(getattr(model, "config", None), "num_frames", None)
-        saved = getattr(model, "name_or_path", "")
-        settings = processor_settings(saved) if isinstance(saved, str) and saved else None
-        if settings is not None:
-            return cls(**settings, frames=frames)
-        config = resolve_data_config(model=model)  # type: ignore[no-untyped-call]
-        if frames is not None:
-            config |= {"crop_pct": 1.0, "interpolation": "bilinear"}
-        return cls(
-            _input_size(model, config["input_size"]),
-            config["crop_pct"],
-            config["mean"],
-            config["std"],
-            config["interpolation"],
-            config["crop_mode"],
-            frames,
-        )
 
     def pixels(self, image: Image.Image) -> Pixels:
         """Resize and crop with timm's own evaluation transform: (H, W, 3) bytes, so that corruptions come after."""
@@ -95,10 +64,3 @@ class Preprocessing:
             interpolation=self.interpolation,
             crop_mode=self.crop_mode,
         )
-
-
-def _input_size(model: nn.Module, configured: tuple[int, int, int]) -> tuple[int, int]:
-    """The size a model was built for, which may be other than its pretrained configuration's."""
-    built = getattr(getattr(model, "patch_embed", None), "img_size", None)
-    built = built or getattr(getattr(model, "config", None), "image_size", None) or configured[1:]
-    return (built, built) if isinstance(built, int) else (int(built[0]), int(built[1]))

@@ -9,9 +9,8 @@ from functools import partial
 from PIL import Image
 from torch import nn
 
-from catis import zoo
+from catis import hosts, zoo
 from catis.core.reduction import Reduction
-from catis.data.preprocessing import Preprocessing
 from catis.demo.images import View, make_views
 from catis.demo.limits import Law, Limit, find_limit, fit_laws
 from catis.demo.probes import Probed, probe
@@ -112,7 +111,7 @@ def _run(
 ) -> Findings:
     deep = sorted(settings.models, key=lambda name: -zoo.models.DEPTHS[name])  # long tasks first: both end together
     scores = {
-        name: Scores(name, Preprocessing.for_model(models[name]), views, settings.batch, workers) for name in deep
+        name: Scores(name, hosts.find(models[name]).preprocessing(), views, settings.batch, workers) for name in deep
     }
     table = [task for name in deep for view in views for task in _table_tasks(scores[name], view, settings)]
     probes = {name: _probe_task(name, views["clean"], workers, settings) for name in deep if name in settings.compared}

@@ -11,10 +11,10 @@ import torch
 from numpy.typing import NDArray
 from torch import nn
 
+from catis import hosts
 from catis.data.batches import batches
 from catis.data.corruptions import corrupt
 from catis.data.images import ImageArrays
-from catis.data.preprocessing import Preprocessing
 from catis.demo.images import View
 from catis.demo.settings import Settings
 from catis.diagnostics.correlation import matched_level
@@ -60,7 +60,7 @@ class Probed:
 
 def probe(model: nn.Module, name: str, clean: View, settings: Settings) -> Probed:
     """Probe one model: clean images beside noisy ones for rho_s, and every method at one r for rho_off."""
-    r, preprocessing = settings.probe_amount(name), Preprocessing.for_model(model)
+    r, preprocessing = settings.probe_amount(name), hosts.find(model).preprocessing()
     vanilla = VanillaProbe(model, Catis())
     reduced = {method: ReducedProbe(model, create_method(method), r) for method in settings.methods}
     source = ImageArrays(list(clean.pixels[: settings.probed]))

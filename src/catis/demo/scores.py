@@ -50,7 +50,7 @@ class Scores:
         >>> from catis.demo.settings import Settings
         >>> net, views = zoo.load("tiny-6"), make_views(Settings(clean=6, shifted=3))
         >>> with Workers({"tiny-6": net}) as workers:
-        ...     scores = Scores("tiny-6", Preprocessing.for_model(net), views, 4, workers)
+        ...     scores = Scores("tiny-6", hosts.find(net).preprocessing(), views, 4, workers)
         ...     _ = workers.run(scores.tasks("clean", [Reduction.of("tome", r=4)]))
         >>> len(scores.predictions("clean", Reduction.of("tome", r=4)))
         6

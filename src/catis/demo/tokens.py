@@ -5,11 +5,11 @@ from __future__ import annotations
 from PIL import Image
 from torch import nn
 
+from catis import hosts
 from catis.api import applied
 from catis.core.reduction import Reduction
-from catis.data.preprocessing import Preprocessing
 from catis.demo.images import View
-from catis.inference import batch_images, classes
+from catis.inference import batch_images
 from catis.pictures.classes import describe_change, name_classes
 from catis.pictures.drawing import stack
 from catis.pictures.tracing import trace
@@ -36,8 +36,8 @@ def token_picture(
     few = min(len(view), CLASSES)
     chosen = list(range(0, few, max(few // SHOWN, 1)))[:SHOWN]
     with applied(model, reduction):
-        traced = trace(model, batch_images(view.pixels[chosen], Preprocessing.for_model(model), model))
-    after = classes(model, traced.output)
+        traced = trace(model, batch_images(view.pixels[chosen], hosts.find(model).preprocessing(), model))
+    after = hosts.find(model).classes(traced.output)
     assert after is not None
     called = name_classes(model, zoo_model=True)
     told = [

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 import torch
 from torch import nn
 
+from catis import hosts
 from catis.data.preprocessing import Preprocessing
 from catis.errors import CatisError
 from catis.evaluate.cache import ImageCache
@@ -57,18 +58,7 @@ def load(spec: ModelSpec, seed: int = 0) -> LoadedModel:
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(seed)
         model, preprocessing = spec.load()
-    return LoadedModel(model, preprocessing, weights_hash(model), _num_classes(model), _class_names(model))
-
-
-def _num_classes(model: nn.Module) -> int:
-    found = getattr(model, "num_classes", None) or getattr(getattr(model, "config", None), "num_labels", None)
-    if not found:
+    handle = hosts.find(model)
+    if handle.num_classes == 0:
         raise CatisError(f"{type(model).__name__} has no classifier: there are no classes to compare with labels")
-    return int(found)
-
-
-def _class_names(model: nn.Module) -> tuple[str, ...]:
-    """Names of the classes of a transformers model; those it makes up itself, LABEL_0 and so on, are none."""
-    names = getattr(getattr(model, "config", None), "id2label", None) or {}
-    said = tuple(str(names[place]) for place in sorted(names))
-    return () if all(name.startswith("LABEL_") for name in said) else said
+    return LoadedModel(model, preprocessing, weights_hash(model), handle.num_classes, handle.class_names)

@@ -13,12 +13,13 @@ import torch
 from timm.utils.decay_batch import decay_batch_step
 from torch import Tensor, nn
 
+from catis import hosts
 from catis.data.images import BrokenImage, Pixels
 from catis.data.preprocessing import Preprocessing
 from catis.errors import CatisError, is_out_of_memory
 from catis.evaluate.clips import mean_views
 from catis.evaluate.prepared import Images
-from catis.inference import evaluating, logits_of
+from catis.inference import evaluating
 from catis.runs.predictions import Predictions
 from catis.runs.spec import RunSpec
 
@@ -161,11 +162,11 @@ def _placed(model: nn.Module, spec: RunSpec) -> Iterator[Callable[[Tensor], Tens
     if spec.compile:
         torch.compiler.reset()  # otherwise a sweep reaches the limit of recompilations, and goes on uncompiled
     call: Any = torch.compile(net) if spec.compile else net
-    dtype_in = next(net.parameters()).dtype
+    handle, dtype_in = hosts.find(net), next(net.parameters()).dtype
 
     def run(images: Tensor) -> Tensor:
         with autocast:
-            logits = logits_of(net, call(images.to(dtype_in)))
+            logits = handle.logits(call(images.to(dtype_in)))
         if logits is None:
             raise CatisError(f"{type(net).__name__} is no classifier: there are no classes to compare with labels")
         return logits

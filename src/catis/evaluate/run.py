@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
+from catis import hosts
 from catis.api import applied
 from catis.core.reduction import Reduction
 from catis.evaluate.cache import ImageCache
@@ -14,7 +15,6 @@ from catis.evaluate.fields import cost_of, environment_of, identity_of, outcome_
 from catis.evaluate.loaded import LoadedModel, load
 from catis.evaluate.predict import Progress, predict
 from catis.evaluate.prepared import Images
-from catis.hosts import dispatch
 from catis.runs.identity import run_name
 from catis.runs.predictions import Predictions
 from catis.runs.record import Record
@@ -52,8 +52,8 @@ def identify(spec: RunSpec, model: LoadedModel, images: Images) -> Identity:
         >>> identify(spec, model, model.images(spec)).name
         'tiny-6-tome-8-zoo-clean-...'
     """
-    target, host = dispatch.find(model.module)
-    facts = host.facts(target)
+    handle = hosts.find(model.module)
+    facts = handle.facts
     reduction = spec.reduction.bound(facts.depth, facts.num_prefix)
     known = identity_of(spec, reduction, model, images)
     stem = [known["model"], known["method"], known["schedule"], spec.data.title]

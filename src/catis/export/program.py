@@ -9,10 +9,10 @@ import torch
 from torch import Tensor, nn
 from torch.export import Dim, ExportedProgram
 
+from catis import hosts
 from catis.errors import UnsupportedModelError
 from catis.export.check import check, default_batches
 from catis.export.report import ExportReport
-from catis.hosts.dispatch import example_shape
 
 __all__ = ["INPUT", "OneOutput", "export_program", "one_output", "save_program"]
 
@@ -74,7 +74,7 @@ def export_program(
     """
     if model.training:
         raise ValueError("the model is in training mode: call model.eval() before an export")
-    shape = input_shape or example_shape(model, 2 if dynamic_batch else 1)
+    shape = input_shape or hosts.find(model).example_shape(2 if dynamic_batch else 1)
     if dynamic_batch and shape[0] < 2:
         shape = (2, *shape[1:])  # a batch of one would be taken for a constant
     example = torch.zeros(shape, dtype=next(model.parameters()).dtype)

@@ -12,6 +12,7 @@ import torch
 from numpy.typing import NDArray
 from torch import nn
 
+from catis import hosts
 from catis.core.method import Method
 from catis.core.schedule import RLike
 from catis.data.batches import batches
@@ -84,7 +85,7 @@ def diagnose(
         4
     """
     built = method if isinstance(method, Method) else create_method(method, **options)
-    prepared = preprocessing or Preprocessing.for_model(model)
+    prepared = preprocessing or hosts.find(model).preprocessing()
     source = image_source(data, prepared, limit)
     vanilla = VanillaProbe(model, built if isinstance(built, Catis) else Catis())
     reduced = ReducedProbe(model, built, r, channels=channels)

@@ -11,15 +11,14 @@ import torch
 from numpy.typing import NDArray
 from torch import nn
 
+from catis import hosts
 from catis.api import applied
-from catis.core.block import BlockRecord
 from catis.core.method import Method
 from catis.data.batches import batches
 from catis.data.images import ImageArrays, ImageFolder, ImageSource
 from catis.data.preprocessing import Preprocessing
 from catis.diagnostics.critical import DROP, CriticalR, find_critical_r
-from catis.hosts import dispatch
-from catis.inference import batch_images, classes, evaluating
+from catis.inference import batch_images, evaluating
 
 __all__ = ["image_source", "measure_critical_r", "predict_classes"]
 
@@ -60,7 +59,7 @@ def measure_critical_r(
         >>> measure_critical_r(model, images, "tome").scores[0]
         1.0
     """
-    prepared = preprocessing or Preprocessing.for_model(model)
+    prepared = preprocessing or hosts.find(model).preprocessing()
     source = image_source(data, prepared, limit)
 
     def run() -> NDArray[np.int64]:
@@ -76,7 +75,7 @@ def measure_critical_r(
         with applied(model, method, r=r, **options):
             return float((run() == truth).mean())
 
-    largest = r_max or _patches(model, prepared) // 2
+    largest = r_max or _num_patches(model, prepared) // 2
     return find_critical_r(score, largest, float((vanilla == truth).mean()), drop)
 
 
@@ -84,29 +83,24 @@ def predict_classes(
     model: nn.Module, source: ImageSource, preprocessing: Preprocessing, batch_size: int, workers: int = 1
 ) -> NDArray[np.int64]:
     """Predicted class of every image that can be read."""
-    found = []
+    handle, predictions = hosts.find(model), []
     with evaluating(model), torch.inference_mode():
         for batch in batches(source, batch_size, workers):
             if batch.pixels:
-                predicted = classes(model, model(batch_images(batch.pixels, preprocessing, model)))
+                predicted = handle.classes(model(batch_images(batch.pixels, preprocessing, model)))
                 if predicted is None:
                     raise ValueError(f"{type(model).__name__} is no classifier: r_crit needs predicted classes")
-                found.append(predicted.cpu().numpy())
-    return np.concatenate(found) if found else np.zeros(0, dtype=np.int64)
+                predictions.append(predicted.cpu().numpy())
+    return np.concatenate(predictions) if predictions else np.zeros(0, dtype=np.int64)
 
 
-def _patches(model: nn.Module, preprocessing: Preprocessing) -> int:
+def _num_patches(model: nn.Module, preprocessing: Preprocessing) -> int:
     """Patch tokens of one image, seen by running one."""
-    target, host = dispatch.find(model)
-    seen: list[int] = []
-    blank = [np.zeros((*preprocessing.size, 3), np.uint8)]
-
-    def record(block: BlockRecord) -> None:
-        seen.append(block.tokens.shape[1] - block.state.num_prefix)
-
+    handle, tokens = hosts.find(model), list[int]()
+    blank = batch_images([np.zeros((*preprocessing.size, 3), np.uint8)], preprocessing, model)
     with evaluating(model), torch.inference_mode(), applied(model, "tome", r=0):
-        host.watch(target, batch_images(blank, preprocessing, model), record)
-    return seen[0]
+        handle.watch(blank, lambda block: tokens.append(block.tokens.shape[1]))
+    return tokens[0] - handle.facts.num_prefix
 
 
 def image_source(data: str | Path | Sequence[Any], preprocessing: Preprocessing, limit: int | None) -> ImageSource:

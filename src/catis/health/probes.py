@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any, ClassVar, NamedTuple
+from typing import ClassVar, NamedTuple
 
 import torch
 from torch import Tensor, nn
 
+from catis import hosts
 from catis.api import applied
 from catis.core.block import BlockRecord, Recorder
 from catis.core.method import Method
@@ -22,9 +22,6 @@ from catis.diagnostics.distortion import Distortion, channel_amounts, cosine_dis
 from catis.diagnostics.estimates import Estimate, LayerMeans
 from catis.diagnostics.prediction import FlipCurve
 from catis.diagnostics.replay import Decisions, Replay
-from catis.hosts import dispatch
-from catis.hosts.host import Host
-from catis.inference import classes
 from catis.methods.catis import Catis
 
 __all__ = ["ReducedProbe", "Reference", "VanillaProbe", "watch"]
@@ -64,8 +61,7 @@ class VanillaProbe:
 
     def __init__(self, model: nn.Module, theta: Catis) -> None:
         self.model, self.theta = model, theta
-        target, host = dispatch.find(model)
-        self.facts = host.facts(target)
+        self.facts = hosts.find(model).facts
         self.consistency, self.off = RankingConsistency(theta.tau), OffDiagonal()
         self.n = 0
 
@@ -107,8 +103,7 @@ class ReducedProbe:
 
     def __init__(self, model: nn.Module, method: Method, r: RLike | None, *, channels: bool = False) -> None:
         self.model, self.method, self._r, self._channels = model, method, r, channels
-        target, host = dispatch.find(model)
-        self.facts = host.facts(target)
+        self.facts = hosts.find(model).facts
         self.off, self.distortion, self.flips = OffDiagonal(), Distortion(), FlipCurve()
         self.apart: dict[str, Distortion] = {}
         self._agreement = LayerMeans()
@@ -163,26 +158,6 @@ class ReducedProbe:
 
 def watch(model: nn.Module, reduction: Reduction, images: Tensor, record: Recorder) -> Tensor | None:
     """Run the model under a reduction, watched; returns the predicted classes, and leaves the model as it was."""
-    target, host = dispatch.find(model)
-    with applied(model, reduction):
-        if target is model:
-            return classes(model, host.watch(target, images, record))
-        with _watched(target, host, record):
-            return classes(model, model(images))
-
-
-@contextmanager
-def _watched(target: nn.Module, host: Host, record: Recorder) -> Iterator[None]:
-    """Let a Vision Transformer inside a larger model be watched, so that the classifier around it still runs."""
-
-    def forward(*inputs: Any, **named: Any) -> Any:
-        return host.watch(target, inputs[0] if inputs else named["pixel_values"], record)
-
-    before = vars(target).get("forward")
-    vars(target)["forward"] = forward
-    try:
-        yield
-    finally:
-        del vars(target)["forward"]
-        if before is not None:
-            vars(target)["forward"] = before
+    handle = hosts.find(model)
+    with applied(model, reduction), handle.watching(record):
+        return handle.classes(model(images))

@@ -1,1 +1,9 @@
-"""Adapters to model libraries: each finds the seams of a model's blocks and calls the model's own sub-modules."""
+"""Model libraries that catis knows: `find(model)` gives one handle with all that is to be known of a model.
+
+docs/hosts.md says how to write a host of your own.
+"""
+
+from catis.hosts.handle import BlockLinears, Handle, ModelFacts
+from catis.hosts.lookup import find, known_hosts, register
+
+__all__ = ["BlockLinears", "Handle", "ModelFacts", "find", "known_hosts", "register"]

@@ -9,8 +9,8 @@ from typing import Any
 from torch import nn
 
 from catis.errors import UnsupportedModelError
+from catis.hosts.handle import ModelFacts
 from catis.hosts.hf_families import FAMILIES, Family
-from catis.hosts.host import ModelFacts
 
 __all__ = ["SUPPORTED", "inspect"]
 
@@ -20,27 +20,27 @@ SUPPORTED = (
 
 
 def inspect(model: Any, kind: type[nn.Module], family: Family) -> ModelFacts:
-    """Check every part that reduction touches. `kind` is the model's plain class.
+    """Check every part that reduction touches. `kind` is the model's vanilla class.
 
     Raises:
         UnsupportedModelError: A part is not as we know it; the message names it.
     """
     if kind.forward is not family.known(family.model).forward or _forward_replaced(model):
         raise _unsupported(f"{kind.__name__}.forward that replaces transformers' own")
-    layers = family.layers_of(model)
-    if len(layers) == 0:
-        raise _unsupported(f"{kind.__name__} without layers")
-    for index, layer in enumerate(layers):
-        _check_module(layer, family.known(family.layer), f"{family.layers}.{index}")
-        _check_module(family.parts(layer).attention, family.known(family.attention), f"attention of layer {index}")
+    blocks = family.blocks_of(model)
+    if len(blocks) == 0:
+        raise _unsupported(f"{kind.__name__} without blocks")
+    for index, block in enumerate(blocks):
+        _check_module(block, family.known(family.block), f"{family.blocks}.{index}")
+        _check_module(family.parts(block).attention, family.known(family.attention), f"attention of block {index}")
     if getattr(model, "use_head", False):
         _check_module(model.head, family.known("MultiheadAttentionPoolingHead"), "head")
-    _check_one_device(layers)
-    return ModelFacts(len(layers), family.num_prefix(model), family.has_cls)
+    _check_one_device(blocks)
+    return ModelFacts(len(blocks), family.num_prefix(model), family.has_cls)
 
 
-def _unsupported(found: str) -> UnsupportedModelError:
-    return UnsupportedModelError(f"found {found}, which catis cannot reduce rightly. Supported: {SUPPORTED}.")
+def _unsupported(part: str) -> UnsupportedModelError:
+    return UnsupportedModelError(f"found {part}, which catis cannot reduce rightly. Supported: {SUPPORTED}.")
 
 
 def _check_module(module: nn.Module, known: type[Any], where: str) -> None:
@@ -56,11 +56,11 @@ def _forward_replaced(module: nn.Module) -> bool:
     return not (isinstance(own, partial) and "_old_forward" in vars(module))
 
 
-def _check_one_device(layers: nn.ModuleList) -> None:
+def _check_one_device(blocks: nn.ModuleList) -> None:
     # Offloaded weights are on the meta device until their own hooks fetch them, which still happens.
-    devices = {str(parameter.device) for parameter in layers.parameters()} - {"meta"}
+    devices = {str(parameter.device) for parameter in blocks.parameters()} - {"meta"}
     if len(devices) > 1:
         raise UnsupportedModelError(
-            f"the layers are spread over {', '.join(sorted(devices))}; token reduction runs them as one sequence: load "
+            f"the blocks are spread over {', '.join(sorted(devices))}; token reduction runs them as one sequence: load "
             "the model on one device"
         )

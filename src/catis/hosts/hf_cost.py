@@ -6,13 +6,14 @@ from typing import Any
 
 from torch import nn
 
+from catis.hosts.cost import BlockCost, ModelCost, linear_shapes, linears_in
+from catis.hosts.handle import BlockLinears
 from catis.hosts.hf_families import Family
-from catis.hosts.host import BlockCost, ModelCost, linear_shapes
 
 __all__ = ["cost"]
 
 
-def cost(model: Any, family: Family, input_size: tuple[int, ...] | None) -> ModelCost:
+def cost(model: Any, family: Family, linears: list[BlockLinears], input_size: tuple[int, ...] | None) -> ModelCost:
     """Sizes of a supported model for one input of `input_size`, (H, W) or (frames, H, W); the configured by default.
 
     Counted is the vision model itself. A classifier around it runs once per image and is not part of it.
@@ -20,9 +21,10 @@ def cost(model: Any, family: Family, input_size: tuple[int, ...] | None) -> Mode
     projection = _patch_projection(model)
     head = model.head if getattr(model, "use_head", False) else None
     width = model.config.hidden_size
+    attentions = (family.parts(block).attention for block in family.blocks_of(model))
     return ModelCost(
         num_patches=_num_patches(model.config, projection, input_size),
-        blocks=tuple(_block(family, layer, width) for layer in family.layers_of(model)),
+        blocks=tuple(_block(*block, width) for block in zip(attentions, linears, strict=True)),
         embed_weights=projection.weight.numel(),
         head_weights=_head_weights(model, head, width),
         pool_weights=0 if head is None else 2 * width * width,
@@ -49,14 +51,10 @@ def _num_patches(config: Any, projection: Any, input_size: tuple[int, ...] | Non
     return int(patches * (1 - getattr(config, "mask_ratio", 0.0)))
 
 
-def _block(family: Family, layer: Any, width: int) -> BlockCost:
-    attention = family.parts(layer).attention
+def _block(attention: Any, linears: BlockLinears, width: int) -> BlockCost:
     head_dim = getattr(attention, "head_dim", None) or attention.attention_head_size
     heads = getattr(attention, "num_heads", None) or attention.num_attention_heads
-    whole = layer.attention if hasattr(layer, "attention") else attention  # VideoMAE keeps its output layer outside
-    inside = set(whole.modules())
-    outside = (module for module in layer.modules() if module not in inside)
-    return BlockCost(width, heads, head_dim, linear_shapes(whole.modules()), linear_shapes(outside))
+    return BlockCost(width, heads, head_dim, linear_shapes(linears.attention), linear_shapes(linears.mlp))
 
 
 def _head_weights(model: Any, head: Any, width: int) -> int:
@@ -68,4 +66,4 @@ def _head_weights(model: Any, head: Any, width: int) -> int:
 
 
 def _linear_weights(module: nn.Module) -> int:
-    return sum(inputs * outputs for inputs, outputs in linear_shapes(module.modules()))
+    return sum(inputs * outputs for inputs, outputs in linear_shapes(linears_in(module.modules())))

@@ -11,7 +11,7 @@ from typing import Any
 from torch import nn
 
 from catis.hosts import hf_readout as read
-from catis.hosts.hf_parts import ClipLayerParts, DinoLayerParts, HfLayerParts, VideoMaeLayerParts, VitLayerParts
+from catis.hosts.hf_parts import ClipBlockParts, DinoBlockParts, HfBlockParts, VideoMaeBlockParts, VitBlockParts
 
 __all__ = ["FAMILIES", "Family", "family_of"]
 
@@ -24,37 +24,37 @@ class Family:
         title: Name for people.
         module: Name of the file's module.
         stem: What its class names begin with.
-        layers: Attribute path of the layer list.
-        parts: Adapter of a layer.
+        blocks: Attribute path of the list of blocks.
+        parts: Adapter of a block.
         embed: Runs the model's embedding.
-        finish: Runs what comes after the layers.
+        finish: Runs what comes after the blocks.
         num_prefix: Prefix tokens of a model.
         has_cls: Whether token 0 is a CLS token.
-        model: Ending of the class whose forward runs the layers.
-        layer: Ending of the class of its layers.
+        model: Ending of the class whose forward runs the blocks.
+        block: Ending of the class of its blocks.
         attention: Ending of the class that holds the projections.
     """
 
     title: str
     module: str
     stem: str
-    layers: str
-    parts: Callable[[Any], HfLayerParts]
+    blocks: str
+    parts: Callable[[Any], HfBlockParts]
     embed: read.Embed
     finish: read.Finish
     num_prefix: Callable[[Any], int]
     has_cls: bool = True
     model: str = "Model"
-    layer: str = "Layer"
+    block: str = "Layer"
     attention: str = "Attention"
 
     def known(self, ending: str) -> type[Any]:
         """A class of this family as transformers defines it."""
         return getattr(sys.modules[self.module], self.stem + ending)  # type: ignore[no-any-return]
 
-    def layers_of(self, model: nn.Module) -> nn.ModuleList:
-        """The layer list of a model."""
-        return reduce(getattr, self.layers.split("."), model)  # type: ignore[return-value]
+    def blocks_of(self, model: nn.Module) -> nn.ModuleList:
+        """The blocks of a model."""
+        return reduce(getattr, self.blocks.split("."), model)  # type: ignore[return-value]
 
 
 def _no_prefix(model: Any) -> int:
@@ -77,9 +77,9 @@ def _module(package: str) -> str:
     return f"transformers.models.{package}.modeling_{package}"
 
 
-_vit = partial(Family, layers="layers", parts=VitLayerParts, embed=read.embed_vit, finish=read.finish_vit)
-_dino = partial(Family, layers="encoder.layer", parts=DinoLayerParts, embed=read.embed_plain, finish=read.finish_dinov2)
-_tower = partial(Family, layers="encoder.layers", parts=ClipLayerParts, model="VisionModel", layer="EncoderLayer")
+_vit = partial(Family, blocks="layers", parts=VitBlockParts, embed=read.embed_vit, finish=read.finish_vit)
+_dino = partial(Family, blocks="encoder.layer", parts=DinoBlockParts, embed=read.embed_only, finish=read.finish_dinov2)
+_tower = partial(Family, blocks="encoder.layers", parts=ClipBlockParts, model="VisionModel", block="EncoderLayer")
 
 FAMILIES = (
     _vit("ViT", _module("vit"), "ViT", num_prefix=_cls),
@@ -94,7 +94,7 @@ FAMILIES = (
         "DINOv3",
         _module("dinov3_vit"),
         "DINOv3ViT",
-        layers="model.layer",
+        blocks="model.layer",
         embed=read.embed_dinov3,
         finish=read.finish_dinov3,
         num_prefix=_cls_and_registers,
@@ -104,7 +104,7 @@ FAMILIES = (
         "SigLIP",
         _module("siglip"),
         "Siglip",
-        embed=read.embed_plain,
+        embed=read.embed_only,
         finish=read.finish_siglip,
         num_prefix=_no_prefix,
         has_cls=False,
@@ -113,8 +113,8 @@ FAMILIES = (
         "VideoMAE",
         _module("videomae"),
         "VideoMAE",
-        layers="encoder.layer",
-        parts=VideoMaeLayerParts,
+        blocks="encoder.layer",
+        parts=VideoMaeBlockParts,
         embed=read.embed_videomae,
         finish=read.finish_videomae,
         num_prefix=_no_prefix,
@@ -128,7 +128,6 @@ _BY_CLASS = {(family.module, family.stem + family.model): family for family in F
 def family_of(kind: type[Any]) -> Family | None:
     """The family that a model class belongs to, itself or through its bases; None if catis does not know it."""
     for base in kind.__mro__:
-        found = _BY_CLASS.get((base.__module__, base.__qualname__))
-        if found is not None:
-            return found
+        if (base.__module__, base.__qualname__) in _BY_CLASS:
+            return _BY_CLASS[base.__module__, base.__qualname__]
     return None

@@ -1,19 +1,18 @@
-"""A transformers model under reduction: a subclass made for its class, whose only state is a frozen Reduction.
+"""The forward pass of a transformers model under reduction.
 
-The subclass keeps the name and module of its base, because transformers keys output recording, saved configurations and
-pipelines by them. Whoever only reads the tokens that come out (classifiers, decoders) is not touched: the output lies
-on the full grid again.
+Whoever only reads the tokens that come out (classifiers, decoders) is not touched: the output lies on the full grid
+again.
 """
 
 from __future__ import annotations
 
 import inspect
 from collections.abc import Callable, Collection
-from functools import cache, wraps
+from functools import cache
 from typing import Any
 
-from torch import Tensor, nn
-from transformers.utils import ModelOutput, can_return_tuple
+from torch import Tensor
+from transformers.utils import ModelOutput
 
 from catis.core.block import BlockRecord, Recorder, run_blocks
 from catis.core.execute import unmerge
@@ -21,62 +20,35 @@ from catis.core.reduction import Reduction
 from catis.core.state import TokenState
 from catis.hosts.hf_families import family_of
 
-__all__ = ["ReducedHf", "reduced_class", "run"]
+__all__ = ["forward_like"]
 
 # Arguments that describe the full sequence to the attention; once tokens merge they would silently mean something else.
 _REFUSED = ("attention_mask", "is_causal", "cu_seq_lens_q", "cu_seq_lens_k", "max_length_q", "max_length_k")
 _EVERY = range(1 << 30)
 
 
-class ReducedHf(nn.Module):
-    """Mixed in before a transformers model class, together with a forward of the same signature."""
-
-    catis_base: type[nn.Module]
-    catis_reduction: Reduction
-
-    def extra_repr(self) -> str:
-        """Say in the printed model that it is reduced, since the class name does not."""
-        return f"catis={self.catis_reduction.method.name}, r={self.catis_reduction.schedule}"
-
-    def __reduce_ex__(self, protocol: Any) -> tuple[Any, ...]:
-        """Pickle by the plain class, since this one is made at run time."""
-        return _rebuild, (self.catis_base,), self.__dict__.copy()
-
-
 @cache
-def reduced_class(base: type[Any]) -> type[ReducedHf]:
-    """The reduced subclass of a transformers model class."""
-    names = {name: getattr(base, name) for name in ("__module__", "__qualname__", "__doc__")}
-    return type(base.__name__, (ReducedHf, base), {"catis_base": base, "forward": _forward_like(base), **names})
-
-
-def _rebuild(base: Any) -> nn.Module:
-    kind = reduced_class(base)
-    return kind.__new__(kind)
-
-
-def _forward_like(base: type[nn.Module]) -> Callable[..., Any]:
-    """A forward with the signature of the base's, for those who inspect it (Trainer, torch.export)."""
+def forward_like(base: Any) -> Callable[..., ModelOutput]:
+    """The reduced forward of a model class: (model, reduction, the arguments of its own forward)."""
     names = tuple(inspect.signature(base.forward).parameters)[1:]
     inputs = tuple(name for name in names if name not in ("attention_mask", "kwargs"))
 
-    @wraps(base.forward)
-    def forward(self: Any, *args: Any, **kwargs: Any) -> ModelOutput:
+    def forward(model: Any, reduction: Reduction, *args: Any, record: Recorder | None = None, **kwargs: Any) -> Any:
         given = {**dict(zip(names, args, strict=False)), **kwargs}
         taken = {name: given.pop(name) for name in inputs if name in given}
-        return run(self, self.catis_reduction, taken, given)
+        return run(model, reduction, taken, given, record)
 
-    return can_return_tuple(forward)  # type: ignore[no-any-return]
+    return forward
 
 
 def run(
-    model: Any, settings: Reduction, inputs: dict[str, Any], flags: dict[str, Any], record: Recorder | None = None
+    model: Any, reduction: Reduction, inputs: dict[str, Any], flags: dict[str, Any], record: Recorder | None = None
 ) -> ModelOutput:
     """Forward pass of a model with reduction.
 
     Args:
-        model: The model, plain or reduced.
-        settings: The reduction.
+        model: The model, vanilla or reduced.
+        reduction: The reduction.
         inputs: What its embedding takes, by name.
         flags: The other arguments: attention_mask, output_hidden_states and whatever transformers passes around.
         record: Watcher of every block.
@@ -87,18 +59,18 @@ def run(
     wanted = _wanted_hidden_states(model, flags)
     x, positions, extra = family.embed(model, **inputs)
     hidden: list[Tensor | None] = [x] if wanted is _EVERY else []
-    layers, prefix = family.layers_of(model), family.num_prefix(model)
+    blocks, prefix = family.blocks_of(model), family.num_prefix(model)
     state = TokenState.start(prefix, x.shape[1] - prefix, x.shape[0], track=True, positions=positions, device=x.device)
     tokens, state = run_blocks(
-        [family.parts(layer) for layer in layers],
+        [family.parts(block) for block in blocks],
         x,
         state,
-        settings,
+        reduction,
         has_cls=family.has_cls,
-        checkpointing=model.training and any(layer.gradient_checkpointing for layer in layers),
+        checkpointing=model.training and any(block.gradient_checkpointing for block in blocks),
         record=record if wanted is None else _collector(wanted, hidden, record),
     )
-    weigh = settings.method.weighs_pool
+    weigh = reduction.method.weighs_pool
     output = family.finish(model, tokens, state.size if weigh else None, _expand(state, weigh), extra)
     if wanted is not None:
         output["hidden_states"] = tuple(hidden)
@@ -114,13 +86,13 @@ def _refuse(model: Any, flags: dict[str, Any]) -> None:
             )
     if flags.get("output_attentions", getattr(model.config, "output_attentions", False)):
         raise ValueError(
-            "output_attentions=True: attention maps of a reduced model shrink from layer to layer and do not lie on "
-            "the patch grid; use catis.trace for what each layer did, or catis.remove(model) for the full maps"
+            "output_attentions=True: attention maps of a reduced model shrink from block to block and do not lie on "
+            "the patch grid; use catis.trace for what each block did, or catis.remove(model) for the full maps"
         )
 
 
 def _wanted_hidden_states(model: Any, flags: dict[str, Any]) -> Collection[int] | None:
-    """Layers whose hidden states are asked for, by argument or configuration; None for no layer."""
+    """Blocks whose hidden states are asked for, by argument or configuration; None for no block."""
     asked = flags.get("output_hidden_states", getattr(model.config, "output_hidden_states", False))
     if not asked:
         return None
@@ -128,7 +100,7 @@ def _wanted_hidden_states(model: Any, flags: dict[str, Any]) -> Collection[int] 
 
 
 def _collector(wanted: Collection[int], hidden: list[Tensor | None], record: Recorder | None) -> Recorder:
-    """A recorder that keeps each wanted layer's output on the full grid, then calls the one that was given."""
+    """A recorder that keeps each wanted block's output on the full grid, then calls the recorder that was given."""
 
     def collect(block: BlockRecord) -> None:
         hidden.append(unmerge(block.tokens, block.state) if block.layer in wanted else None)
@@ -139,7 +111,7 @@ def _collector(wanted: Collection[int], hidden: list[Tensor | None], record: Rec
 
 
 def _expand(state: TokenState, weigh: bool) -> Callable[[Tensor], Tensor]:
-    """Un-merge for whoever reads patch tokens: a plain mean over the full grid is the size-weighted mean of the tokens.
+    """Un-merge for whoever reads patch tokens: the mean over the full grid is the size-weighted mean of the tokens.
 
     Reference forms whose authors do not weigh pools leave the sequence short, as the authors' code does.
     """

@@ -1,4 +1,4 @@
-"""Layers of transformers' vision models, taken apart between attention and MLP; four layouts cover ten families."""
+"""Blocks of transformers' vision models, taken apart between attention and MLP; four layouts cover ten families."""
 
 from __future__ import annotations
 
@@ -13,22 +13,22 @@ from transformers.modeling_utils import ALL_ATTENTION_FUNCTIONS
 
 from catis.core.parts import Projection
 
-__all__ = ["ClipLayerParts", "DinoLayerParts", "HfLayerParts", "VideoMaeLayerParts", "VitLayerParts"]
+__all__ = ["ClipBlockParts", "DinoBlockParts", "HfBlockParts", "VideoMaeBlockParts", "VitBlockParts"]
 
 # Implementations known to add a float (B, 1, 1, N) mask to the logits. Flash kernels take none, and would drop it.
 _ADDS_BIAS = ("eager", "sdpa")
 
 
 @dataclass(frozen=True)
-class HfLayerParts(ABC):
+class HfBlockParts(ABC):
     """What the layouts share: separate projections, and attention by the implementation that the model is set to."""
 
-    layer: Any
+    block: Any
 
     @property
     def attention(self) -> Any:
         """The module that holds the projections."""
-        return self.layer.attention
+        return self.block.attention
 
     def project(self, features: Tensor, positions: Tensor | None) -> Projection:
         """The model's own q_proj, k_proj and v_proj."""
@@ -65,67 +65,67 @@ class HfLayerParts(ABC):
 
     @abstractmethod
     def add_mlp(self, x: Tensor) -> Tensor:
-        """Second half of the layer."""
+        """Second half of the block."""
 
 
-class VitLayerParts(HfLayerParts):
+class VitBlockParts(HfBlockParts):
     """ViTLayer, and its copies in DeiT, ViT-MAE and I-JEPA."""
 
     def norm(self, x: Tensor) -> Tensor:
         """LN1."""
-        return self.layer.layernorm_before(x)  # type: ignore[no-any-return]
+        return self.block.layernorm_before(x)  # type: ignore[no-any-return]
 
     def add_attention(self, x: Tensor, update: Tensor) -> Tensor:
         """Residual with dropout."""
-        return self.layer.dropout(update) + x  # type: ignore[no-any-return]
+        return self.block.dropout(update) + x  # type: ignore[no-any-return]
 
     def add_mlp(self, x: Tensor) -> Tensor:
-        """Second half of the layer."""
-        layer = self.layer
-        return layer.dropout(layer.mlp(layer.layernorm_after(x))) + x  # type: ignore[no-any-return]
+        """Second half of the block."""
+        block = self.block
+        return block.dropout(block.mlp(block.layernorm_after(x))) + x  # type: ignore[no-any-return]
 
 
-class DinoLayerParts(HfLayerParts):
+class DinoBlockParts(HfBlockParts):
     """Dinov2Layer (with and without registers) and DINOv3ViTLayer, whose keys are rotated."""
 
     def norm(self, x: Tensor) -> Tensor:
         """LN1."""
-        return self.layer.norm1(x)  # type: ignore[no-any-return]
+        return self.block.norm1(x)  # type: ignore[no-any-return]
 
     def project(self, features: Tensor, positions: Tensor | None) -> Projection:
         """Projections; with rotary positions (one row of cos and sin per patch token) also the model's rotation.
 
         The model infers the prefix from the number of rows, so they must be those of the tokens present.
         """
-        plain = super().project(features, positions)
+        unrotated = super().project(features, positions)
         if positions is None:
-            return plain
+            return unrotated
         cos, sin = (positions if positions.ndim == 2 else positions.unsqueeze(1)).chunk(2, -1)
         rotate = _own_function(self.attention, "apply_rotary_pos_emb")
-        query, key = rotate(plain.query, plain.key, cos, sin)
-        return Projection(query, key, plain.value, plain.key, plain.scale)
+        query, key = rotate(unrotated.query, unrotated.key, cos, sin)
+        return Projection(query, key, unrotated.value, unrotated.key, unrotated.scale)
 
     def add_attention(self, x: Tensor, update: Tensor) -> Tensor:
         """Residual with LayerScale and DropPath."""
-        return self.layer.drop_path(self.layer.layer_scale1(update)) + x  # type: ignore[no-any-return]
+        return self.block.drop_path(self.block.layer_scale1(update)) + x  # type: ignore[no-any-return]
 
     def add_mlp(self, x: Tensor) -> Tensor:
-        """Second half of the layer."""
-        layer = self.layer
-        return layer.drop_path(layer.layer_scale2(layer.mlp(layer.norm2(x)))) + x  # type: ignore[no-any-return]
+        """Second half of the block."""
+        block = self.block
+        return block.drop_path(block.layer_scale2(block.mlp(block.norm2(x)))) + x  # type: ignore[no-any-return]
 
 
-class ClipLayerParts(HfLayerParts):
+class ClipBlockParts(HfBlockParts):
     """CLIPEncoderLayer and SiglipEncoderLayer."""
 
     @property
     def attention(self) -> Any:
         """The module that holds the projections."""
-        return self.layer.self_attn
+        return self.block.self_attn
 
     def norm(self, x: Tensor) -> Tensor:
         """LN1."""
-        return self.layer.layer_norm1(x)  # type: ignore[no-any-return]
+        return self.block.layer_norm1(x)  # type: ignore[no-any-return]
 
     def output(self, heads: Tensor, features: Tensor) -> Tensor:
         """Output projection, under its name here."""
@@ -136,21 +136,21 @@ class ClipLayerParts(HfLayerParts):
         return x + update
 
     def add_mlp(self, x: Tensor) -> Tensor:
-        """Second half of the layer."""
-        return x + self.layer.mlp(self.layer.layer_norm2(x))  # type: ignore[no-any-return]
+        """Second half of the block."""
+        return x + self.block.mlp(self.block.layer_norm2(x))  # type: ignore[no-any-return]
 
 
-class VideoMaeLayerParts(HfLayerParts):
+class VideoMaeBlockParts(HfBlockParts):
     """VideoMAELayer, which keeps the older nesting of modules."""
 
     @property
     def attention(self) -> Any:
         """The module that holds the projections."""
-        return self.layer.attention.attention
+        return self.block.attention.attention
 
     def norm(self, x: Tensor) -> Tensor:
         """LN1."""
-        return self.layer.layernorm_before(x)  # type: ignore[no-any-return]
+        return self.block.layernorm_before(x)  # type: ignore[no-any-return]
 
     def project(self, features: Tensor, positions: Tensor | None) -> Projection:
         """The model's own query, key and value."""
@@ -161,16 +161,16 @@ class VideoMaeLayerParts(HfLayerParts):
 
     def output(self, heads: Tensor, features: Tensor) -> Tensor:
         """Output projection and dropout."""
-        return self.layer.attention.output(heads.transpose(1, 2).flatten(2), features)  # type: ignore[no-any-return]
+        return self.block.attention.output(heads.transpose(1, 2).flatten(2), features)  # type: ignore[no-any-return]
 
     def add_attention(self, x: Tensor, update: Tensor) -> Tensor:
         """Residual."""
         return update + x
 
     def add_mlp(self, x: Tensor) -> Tensor:
-        """Second half of the layer; its output module adds the residual."""
-        layer = self.layer
-        return layer.output(layer.intermediate(layer.layernorm_after(x)), x)  # type: ignore[no-any-return]
+        """Second half of the block; its output module adds the residual."""
+        block = self.block
+        return block.output(block.intermediate(block.layernorm_after(x)), x)  # type: ignore[no-any-return]
 
 
 def _heads(tokens: Tensor, head_dim: int) -> Tensor:

@@ -17,7 +17,7 @@ __all__ = [
     "embed_clip",
     "embed_dinov3",
     "embed_mae",
-    "embed_plain",
+    "embed_only",
     "embed_videomae",
     "embed_vit",
     "finish_clip",
@@ -64,7 +64,7 @@ def finish_mae(model: Any, tokens: Tensor, size: Tensor | None, full: Expand, ex
     return output(last_hidden_state=full(model.layernorm(tokens)), mask=mask, ids_restore=ids_restore)
 
 
-def embed_plain(model: Any, pixel_values: Tensor, **inputs: Any) -> Embedded:
+def embed_only(model: Any, pixel_values: Tensor, **inputs: Any) -> Embedded:
     """Embedding that needs nothing beside it."""
     return model.embeddings(pixel_values, **inputs), None, None
 
@@ -89,12 +89,12 @@ def finish_dinov3(model: Any, tokens: Tensor, size: Tensor | None, full: Expand,
 
 
 def embed_clip(model: Any, pixel_values: Tensor, **inputs: Any) -> Embedded:
-    """Embedding and the norm before the layers."""
+    """Embedding and the norm before the blocks."""
     return model.pre_layrnorm(model.embeddings(pixel_values, **inputs)), None, None
 
 
 def finish_clip(model: Any, tokens: Tensor, size: Tensor | None, full: Expand, extra: Any) -> ModelOutput:
-    """Tokens as they are; the norm after the layers is on the pooled CLS token only."""
+    """Tokens as they are; the norm after the blocks is on the pooled CLS token only."""
     return BaseModelOutputWithPooling(
         last_hidden_state=full(tokens), pooler_output=model.post_layernorm(tokens[:, 0, :])
     )

@@ -12,7 +12,7 @@ from timm.models.vision_transformer import Block, VisionTransformer
 from torch import nn
 
 from catis.errors import UnsupportedModelError
-from catis.hosts.host import ModelFacts
+from catis.hosts.handle import ModelFacts
 
 __all__ = ["SUPPORTED", "inspect", "is_timm"]
 
@@ -31,7 +31,7 @@ def is_timm(model: nn.Module) -> bool:
 
 
 def inspect(model: Any, kind: type[nn.Module]) -> ModelFacts:
-    """Check every part that reduction touches. `kind` is the model's plain class.
+    """Check every part that reduction touches. `kind` is the model's vanilla class.
 
     Raises:
         UnsupportedModelError: A part is not as we know it; the message names it.
@@ -41,15 +41,15 @@ def inspect(model: Any, kind: type[nn.Module]) -> ModelFacts:
     block_class, attention_classes = _BLOCKS[family]
     if len(model.blocks) == 0:
         raise _unsupported("a model without blocks")
-    for layer, block in enumerate(model.blocks):
-        _check_module(block, (block_class,), f"blocks.{layer}")
-        _check_module(block.attn, attention_classes, f"blocks.{layer}.attn")
+    for index, block in enumerate(model.blocks):
+        _check_module(block, (block_class,), f"blocks.{index}")
+        _check_module(block.attn, attention_classes, f"blocks.{index}.attn")
     _check_pool(model)
     return ModelFacts(len(model.blocks), model.num_prefix_tokens, getattr(model, "cls_token", None) is not None)
 
 
-def _unsupported(found: str) -> UnsupportedModelError:
-    return UnsupportedModelError(f"found {found}, which catis cannot reduce rightly. Supported: {SUPPORTED}.")
+def _unsupported(part: str) -> UnsupportedModelError:
+    return UnsupportedModelError(f"found {part}, which catis cannot reduce rightly. Supported: {SUPPORTED}.")
 
 
 def _check_methods(model: nn.Module, kind: type[Any], family: type[Any]) -> None:

@@ -8,7 +8,8 @@ from timm.models.eva import Eva
 from torch import nn
 
 from catis.errors import UnsupportedModelError
-from catis.hosts.host import BlockCost, ModelCost, linear_shapes
+from catis.hosts.cost import BlockCost, ModelCost, linear_shapes
+from catis.hosts.handle import BlockLinears
 
 __all__ = ["cost", "weights_of"]
 
@@ -19,16 +20,18 @@ def weights_of(*modules: nn.Module | None) -> int:
     return sum(layer.weight.numel() for layer in layers if isinstance(layer, (nn.Linear, nn.Conv2d)))
 
 
-def cost(model: Any, input_size: tuple[int, ...] | None) -> ModelCost:
+def cost(model: Any, linears: list[BlockLinears], input_size: tuple[int, ...] | None) -> ModelCost:
     """Sizes of a supported timm model for one image of `input_size` (H, W), the model's own by default."""
     embed = model.patch_embed
     if not hasattr(embed, "proj") or hasattr(embed, "backbone"):
-        raise UnsupportedModelError(f"{type(embed).__name__} is not a plain patch embedding: its MACs are not counted")
+        raise UnsupportedModelError(
+            f"{type(embed).__name__} is no patch embedding by one convolution: its MACs are not counted"
+        )
     height, width = embed.dynamic_feat_size(input_size or embed.img_size)
     pool, head = model.attn_pool, [model.head, getattr(model, "head_dist", None)]
     return ModelCost(
         num_patches=height * width,
-        blocks=tuple(_block(block, model.embed_dim) for block in model.blocks),
+        blocks=tuple(_block(*block, model.embed_dim) for block in zip(model.blocks, linears, strict=True)),
         embed_weights=weights_of(embed),
         head_weights=weights_of(*head) + (0 if pool is None else weights_of(pool.q, pool.proj, pool.mlp)),
         pool_weights=0 if pool is None else weights_of(pool.kv),
@@ -37,6 +40,6 @@ def cost(model: Any, input_size: tuple[int, ...] | None) -> ModelCost:
     )
 
 
-def _block(block: Any, width: int) -> BlockCost:
-    attention, mlp = linear_shapes(block.attn.modules()), linear_shapes(block.mlp.modules())
+def _block(block: Any, linears: BlockLinears, width: int) -> BlockCost:
+    attention, mlp = linear_shapes(linears.attention), linear_shapes(linears.mlp)
     return BlockCost(width, block.attn.num_heads, block.attn.head_dim, attention, mlp)

@@ -1,19 +1,14 @@
-"""A timm model under reduction: a subclass made for its class, whose only state is a frozen Reduction.
-
-Class and settings pickle, deep-copy and replicate with the model; everything that a forward call needs travels through
-its own arguments, so threads, checkpointing, compile and export see no shared state.
-"""
+"""The forward passes of a timm model under reduction: what its class runs in place of those that touch the tokens."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
-from functools import cache
 from typing import Any
 
 import torch.nn.functional as F
 from timm.models._features import feature_take_indices
 from timm.models.eva import Eva
-from torch import Tensor, nn
+from torch import Tensor
 
 from catis.core.block import BlockRecord, Recorder, run_blocks
 from catis.core.execute import unmerge, weighted_mean
@@ -22,60 +17,42 @@ from catis.core.reduction import Reduction
 from catis.core.state import TokenState
 from catis.hosts.timm_parts import EvaBlockParts, VitBlockParts, pack_rope
 
-__all__ = ["ReducedTimm", "reduced_class", "run"]
+__all__ = ["forward", "forward_features", "forward_intermediates"]
 
 
-class ReducedTimm(nn.Module):
-    """Mixed in before a timm class; overrides just what touches the token sequence."""
-
-    catis_base: type[nn.Module]
-    catis_reduction: Reduction
-
-    def forward(self, x: Tensor, attn_mask: Tensor | None = None, is_causal: bool = False) -> Any:
-        """Classify images; the same signature and result as the plain model's."""
-        if self.catis_reduction.is_vanilla:
-            return super().forward(x, attn_mask=attn_mask, is_causal=is_causal)
-        _refuse_masks(attn_mask, is_causal)
-        return run(self, x)
-
-    def forward_features(self, x: Tensor, attn_mask: Tensor | None = None, is_causal: bool = False) -> Tensor:
-        """Features of the full grid: merged patches get their group's vector, evicted ones the survivors' mean."""
-        if self.catis_reduction.is_vanilla:
-            return super().forward_features(x, attn_mask=attn_mask, is_causal=is_causal)  # type: ignore[misc,no-any-return]
-        _refuse_masks(attn_mask, is_causal)
-        tokens, state = _tokens(self, x, track=True)
-        return unmerge(self.norm(tokens), state)  # type: ignore[operator]
-
-    def forward_intermediates(self, x: Tensor, indices: int | list[int] | None = None, **options: Any) -> Any:
-        """As timm's `forward_intermediates`, with full-grid maps from the reduced blocks."""
-        if self.catis_reduction.is_vanilla:
-            return super().forward_intermediates(x, indices, **options)  # type: ignore[misc]
-        _refuse_masks(options.pop("attn_mask", None), options.pop("is_causal", False))
-        return _intermediates(self, x, indices, **options)
-
-    def __reduce_ex__(self, protocol: Any) -> tuple[Any, ...]:
-        """Pickle by the plain class, since this one is made at run time."""
-        return _rebuild, (self.catis_base,), self.__dict__.copy()
-
-
-@cache
-def reduced_class(base: type[nn.Module]) -> type[ReducedTimm]:
-    """The reduced subclass of a timm model class."""
-    return type(f"Reduced{base.__name__}", (ReducedTimm, base), {"catis_base": base, "__doc__": ReducedTimm.__doc__})
-
-
-def _rebuild(base: type[nn.Module]) -> nn.Module:
-    kind = reduced_class(base)  # type: ignore[arg-type]  # mypy takes the class for unhashable
-    return kind.__new__(kind)
-
-
-def run(model: Any, images: Tensor, record: Recorder | None = None) -> Any:
-    """Forward pass of a reduced model, watched by `record` if given."""
+def forward(
+    model: Any,
+    reduction: Reduction,
+    x: Tensor,
+    attn_mask: Tensor | None = None,
+    is_causal: bool = False,
+    *,
+    record: Recorder | None = None,
+) -> Any:
+    """Classify images under a reduction, watched by `record` if given."""
+    _refuse_masks(attn_mask, is_causal)
     unpooled = not model.global_pool and model.attn_pool is None
-    tokens, state = _tokens(model, images, track=unpooled or record is not None, record=record)
+    tokens, state = _tokens(model, reduction, x, track=unpooled or record is not None, record=record)
     if unpooled:
         return model.forward_head(unmerge(model.norm(tokens), state))
-    return _head(model, model.norm(tokens), state)
+    return _head(model, reduction, model.norm(tokens), state)
+
+
+def forward_features(
+    model: Any, reduction: Reduction, x: Tensor, attn_mask: Tensor | None = None, is_causal: bool = False
+) -> Tensor:
+    """Features of the full grid: merged patches get their group's vector, evicted ones the survivors' mean."""
+    _refuse_masks(attn_mask, is_causal)
+    tokens, state = _tokens(model, reduction, x, track=True)
+    return unmerge(model.norm(tokens), state)
+
+
+def forward_intermediates(
+    model: Any, reduction: Reduction, x: Tensor, indices: int | list[int] | None = None, **options: Any
+) -> Any:
+    """As timm's `forward_intermediates`, with full-grid maps from the reduced blocks."""
+    _refuse_masks(options.pop("attn_mask", None), options.pop("is_causal", False))
+    return _intermediates(model, reduction, x, indices, **options)
 
 
 def _refuse_masks(attn_mask: Tensor | None, is_causal: bool) -> None:
@@ -87,7 +64,12 @@ def _refuse_masks(attn_mask: Tensor | None, is_causal: bool) -> None:
 
 
 def _tokens(
-    model: Any, images: Tensor, track: bool, record: Recorder | None = None, blocks: int | None = None
+    model: Any,
+    reduction: Reduction,
+    images: Tensor,
+    track: bool,
+    record: Recorder | None = None,
+    blocks: int | None = None,
 ) -> tuple[Tensor, TokenState]:
     """Embed, then run the blocks (the first `blocks` of them) with reduction."""
     x, positions = _embed(model, images)
@@ -97,7 +79,7 @@ def _tokens(
         _parts(model)[:blocks],
         x,
         state,
-        model.catis_reduction,
+        reduction,
         has_cls=model.cls_token is not None,
         checkpointing=model.grad_checkpointing,
         record=record,
@@ -117,18 +99,18 @@ def _parts(model: Any) -> list[BlockParts]:
         return [VitBlockParts(block) for block in model.blocks]
     blocks: Any = model.blocks
     mixed = (len(blocks), blocks[0].attn.num_heads) if getattr(model, "rope_mixed", False) else None
-    return [EvaBlockParts(block, layer, mixed) for layer, block in enumerate(blocks)]
+    return [EvaBlockParts(block, index, mixed) for index, block in enumerate(blocks)]
 
 
-def _head(model: Any, x: Tensor, state: TokenState) -> Any:
+def _head(model: Any, reduction: Reduction, x: Tensor, state: TokenState) -> Any:
     """Pool and classify; average and attention pools weigh tokens by size."""
-    if state.size is None or not model.catis_reduction.method.weighs_pool or _reads_prefix_only(model):
+    if state.size is None or not reduction.method.weighs_pool or _pool_ignores_size(model):
         return model.forward_head(x)
     pooled = _pool_by_size(model, x, state)
     return model.head(model.head_drop(model.fc_norm(pooled)))
 
 
-def _reads_prefix_only(model: Any) -> bool:
+def _pool_ignores_size(model: Any) -> bool:
     return model.attn_pool is None and model.global_pool in ("token", "max")
 
 
@@ -146,6 +128,7 @@ def _pool_by_size(model: Any, x: Tensor, state: TokenState) -> Tensor:
 
 def _intermediates(
     model: Any,
+    reduction: Reduction,
     images: Tensor,
     indices: int | list[int] | None,
     return_prefix_tokens: bool = False,
@@ -160,7 +143,8 @@ def _intermediates(
     taken, last = feature_take_indices(len(model.blocks), indices)
     grids: list[Tensor] = []
     blocks = last + 1 if stop_early else None
-    tokens, state = _tokens(model, images, track=True, record=_collect(model, taken, norm, grids), blocks=blocks)
+    record = _collect(model, taken, norm, grids)
+    tokens, state = _tokens(model, reduction, images, track=True, record=record, blocks=blocks)
     prefix = model.num_prefix_tokens
     maps, prefixes = [grid[:, prefix:] for grid in grids], [grid[:, :prefix] for grid in grids]
     if output_fmt == "NCHW":

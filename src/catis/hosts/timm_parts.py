@@ -46,7 +46,7 @@ class VitBlockParts:
         return Projection(query, key, value, key, self._attn.scale)
 
     def mix(self, projection: Projection, bias: Tensor | None) -> Tensor:
-        """Fused or plain attention, as the module is set."""
+        """Fused or explicit attention, as the module is set."""
         return _mix(self._attn, projection, bias)
 
     def output(self, heads: Tensor, features: Tensor) -> Tensor:
@@ -68,12 +68,12 @@ class EvaBlockParts:
 
     Attributes:
         block: The block.
-        layer: Its index, which picks its part of a depth-dependent (mixed) rope.
+        index: Its index, which picks its part of a depth-dependent (mixed) rope.
         mixed: (depth, heads) of a mixed rope, None for one rope shared by all blocks.
     """
 
     block: Any
-    layer: int
+    index: int
     mixed: tuple[int, int] | None
 
     def norm(self, x: Tensor) -> Tensor:
@@ -95,7 +95,7 @@ class EvaBlockParts:
         return Projection(query, key, value, content_key, attn.scale)
 
     def mix(self, projection: Projection, bias: Tensor | None) -> Tensor:
-        """Fused or plain attention, as the module is set."""
+        """Fused or explicit attention, as the module is set."""
         return _mix(self.block.attn, projection, bias)
 
     def output(self, heads: Tensor, features: Tensor) -> Tensor:
@@ -131,7 +131,7 @@ class EvaBlockParts:
         if self.mixed is None:
             return positions if positions.ndim == 2 else positions.unsqueeze(1)
         rope: Tensor = positions.unflatten(-1, (*self.mixed, -1))  # type: ignore[no-untyped-call]
-        return rope.select(-3, self.layer).transpose(-3, -2)
+        return rope.select(-3, self.index).transpose(-3, -2)
 
 
 def pack_rope(rope: Tensor | None, mixed: bool) -> Tensor | None:

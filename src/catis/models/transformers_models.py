@@ -10,7 +10,6 @@ import torch
 from safetensors import SafetensorError
 from torch import nn
 
-from catis.data.preprocessing_hf import processor_settings
 from catis.errors import require
 
 __all__ = ["build_hf", "is_hf_model", "load_hf"]
@@ -52,7 +51,9 @@ def load_hf(name: str, pretrained: bool = False) -> nn.Module:
     if found["missing_keys"]:
         raise ValueError(f"{name}: no weights for {', '.join(sorted(found['missing_keys'])[:5])}")
     if pretrained:
-        processor_settings(name, fetch=True)  # into the cache, where Preprocessing.for_model looks
+        from catis.hosts.hf_processor import saved_preprocessing
+
+        saved_preprocessing(name, fetch=True)  # into the cache, where the handle looks
     result: nn.Module = model.eval()
     return result
 

@@ -8,10 +8,11 @@ from pathlib import Path
 import torch
 from torch import nn
 
+from catis import hosts
 from catis.api import applied
 from catis.core.reduction import Reduction
 from catis.data.images import BrokenImage, Pixels, Preprocessing, read_image
-from catis.inference import batch_images, classes, evaluating
+from catis.inference import batch_images, evaluating
 from catis.pictures.classes import describe_change
 from catis.pictures.tracing import Trace, trace
 
@@ -33,12 +34,13 @@ def trace_files(
         ValueError: A file is not there, or no image that can be read.
     """
     with applied(model, reduction):  # what does not fit the model is told before an image is read
-        preprocessing = Preprocessing.for_model(model)
+        handle = hosts.find(model)
+        preprocessing = handle.preprocessing()
         images = batch_images([_read(file, preprocessing) for file in files], preprocessing, model)
         traced = trace(model, images)
-    after = classes(model, traced.output)
+    after = handle.classes(traced.output)
     with evaluating(model), torch.inference_mode():
-        before = classes(model, model(images))
+        before = handle.classes(model(images))
     if before is None or after is None:
         return traced, [file.name for file in files]
     changes = [describe_change(name(was), name(now)) for was, now in zip(before.tolist(), after.tolist(), strict=True)]

@@ -3,17 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from typing import Any
 
 import torch
 from PIL import Image
 from torch import Tensor, nn
 
+from catis import hosts
 from catis.core.block import BlockRecord
 from catis.core.plan import EVICTED
 from catis.core.state import TokenState
-from catis.hosts import dispatch
 from catis.pictures.drawing import EvictedStyle, Layout, denormalise, layout_figure
 from catis.report.table import Table
 
@@ -163,13 +163,13 @@ def trace(model: nn.Module, images: Tensor) -> Trace:
         >>> [block.tokens_left for block in seen][:3]
         [106, 53, 27]
     """
-    target, host = dispatch.find(model)
-    if host.reduction(target) is None:
+    handle = hosts.find(model)
+    if handle.reduction is None:
         raise ValueError(f"{type(model).__name__} is not reduced: call catis.apply(model, ...) before catis.trace")
     blocks: list[BlockTrace] = []
     with torch.no_grad():
-        output = host.watch(target, images, lambda record: blocks.append(_block(record)))
-    return Trace(tuple(blocks), output, denormalise(images, getattr(target, "pretrained_cfg", None) or {}))
+        output = handle.watch(images, lambda record: blocks.append(_block(record)))
+    return Trace(tuple(blocks), output, denormalise(images, asdict(handle.preprocessing())))
 
 
 def _row(block: BlockTrace) -> list[str]:

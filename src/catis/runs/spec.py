@@ -8,6 +8,7 @@ from typing import Any, Literal
 
 from torch import nn
 
+from catis import hosts
 from catis.core.reduction import Reduction
 from catis.data.preprocessing import Preprocessing
 
@@ -58,7 +59,7 @@ class ModelSpec:
         model = load_model(self.name, self.checkpoint, self.pretrained, **{**self.settings, **sized})
         wanted = {name: getattr(self, name) for name in ("crop_pct", "mean", "std", "interpolation")}
         given = {name: value for name, value in wanted.items() if value is not None}
-        return model, replace(Preprocessing.for_model(model), **given)
+        return model, replace(hosts.find(model).preprocessing(), **given)
 
 
 @dataclass(frozen=True)

@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from catis.data.preprocessing import Preprocessing
+from catis import hosts
 from catis.data.video_names import ClipData
 from catis.evaluate.predict import predict
 from catis.evaluate.prepared import Labels, PreparedImages
@@ -92,7 +92,7 @@ def _weight_bytes(spec: RunSpec) -> int:
 def _seconds(spec: RunSpec, batch: int) -> float:
     """Of the faster of two passes over blank images, after one that warms up."""
     model = skeleton(spec.model, device="cpu")
-    prepared = Preprocessing.for_model(model)
+    prepared = hosts.find(model).preprocessing()
     clip = () if prepared.frames is None else (1, prepared.frames)
     about = Labels([str(place) for place in range(batch)], np.zeros(batch, np.int64), None, "")
     blank = PreparedImages(about, np.zeros((batch, *clip, *prepared.size, 3), np.uint8), {})

@@ -4,35 +4,27 @@ from __future__ import annotations
 
 import math
 from pathlib import Path
-from typing import Any, TypedDict
+from typing import Any
 
 from PIL.Image import Resampling
 
-__all__ = ["PROCESSORS", "processor_settings"]
+from catis.data.preprocessing import Preprocessing
+
+__all__ = ["PROCESSORS", "saved_preprocessing"]
 
 PROCESSORS = {"video_preprocessor_config.json": "AutoVideoProcessor", "preprocessor_config.json": "AutoImageProcessor"}
 
 
-class Settings(TypedDict):
-    """Those of Preprocessing."""
-
-    size: tuple[int, int]
-    crop_pct: float
-    mean: tuple[float, float, float]
-    std: tuple[float, float, float]
-    interpolation: str
-    crop_mode: str
-
-
-def processor_settings(name: str, fetch: bool = False) -> Settings | None:
+def saved_preprocessing(name: str, *, frames: int | None = None, fetch: bool = False) -> Preprocessing | None:
     """What the processor says, in timm's terms; None if there is none.
 
     Args:
         name: The model's directory, or `org/name`, which is looked up in the local hub cache.
+        frames: Per clip, for a video model.
         fetch: Ask the hub for what is not in the cache.
     """
-    if not Path(name).is_dir() and name.count("/") != 1:
-        return None  # a directory that is not there any more
+    if not name or (not Path(name).is_dir() and name.count("/") != 1):
+        return None  # made from a configuration, or from a directory that is not there any more
     import transformers
     from transformers.utils import cached_file
 
@@ -45,21 +37,22 @@ def processor_settings(name: str, fetch: bool = False) -> Settings | None:
             _raise_exceptions_for_missing_entries=False,
             _raise_exceptions_for_connection_errors=False,
         ):
-            return _translate(getattr(transformers, auto).from_pretrained(name, local_files_only=not fetch))
+            return _translate(getattr(transformers, auto).from_pretrained(name, local_files_only=not fetch), frames)
     return None
 
 
-def _translate(processor: Any) -> Settings:
+def _translate(processor: Any, frames: int | None) -> Preprocessing:
     size = _pair(processor.size)
     crop = _pair(processor.crop_size) if getattr(processor, "do_center_crop", False) else size
     normal = processor.do_normalize
-    return Settings(
+    return Preprocessing(
         size=crop,
         crop_pct=_share(crop[0], size[0]),
         mean=tuple(processor.image_mean) if normal else (0.0, 0.0, 0.0),
         std=tuple(processor.image_std) if normal else (1.0, 1.0, 1.0),
         interpolation=Resampling(processor.resample).name.lower(),
         crop_mode="center" if _value(processor.size, "shortest_edge") else "squash",
+        frames=frames,
     )
 
 

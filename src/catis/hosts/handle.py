@@ -1,0 +1,175 @@
+"""The handle on a model: one object that answers everything the rest of catis asks of a model library."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Iterator
+from contextlib import contextmanager
+from functools import cached_property
+from typing import Any, ClassVar, NamedTuple
+
+from torch import Tensor, nn
+
+from catis.core.block import Recorder
+from catis.core.reduction import Reduction
+from catis.data.preprocessing import Preprocessing
+from catis.hosts.cost import ModelCost
+from catis.hosts.swap import base_class, reduced_class, set_class, vanilla_unless_reduced
+
+__all__ = ["BlockLinears", "Handle", "ModelFacts"]
+
+
+class ModelFacts(NamedTuple):
+    """What the core must know of a model.
+
+    Attributes:
+        depth: Number of blocks.
+        num_prefix: Prefix tokens: CLS, distillation, registers.
+        has_cls: Whether token 0 is a CLS token.
+    """
+
+    depth: int
+    num_prefix: int
+    has_cls: bool
+
+
+class BlockLinears(NamedTuple):
+    """The linear layers of one block.
+
+    Attributes:
+        attention: Those that run on the tokens that enter: query, key, value, gate, output.
+        mlp: Those that run on the tokens that leave the reduction.
+    """
+
+    attention: tuple[nn.Linear, ...]
+    mlp: tuple[nn.Linear, ...]
+
+
+class Handle(ABC):
+    """The Vision Transformer in a model. Made by `hosts.find`; subclassed once for each model library.
+
+    A handle keeps nothing: the reduction lies on the model, what a forward call needs lies in the call.
+
+    Args:
+        model: The model that was given.
+        vit: The Vision Transformer in it, or the model itself.
+
+    Example:
+        >>> import timm
+        >>> from catis import hosts
+        >>> handle = hosts.find(timm.create_model("vit_tiny_patch16_224"))
+        >>> handle.facts.depth, handle.num_classes, handle.reduction, handle.example_shape(2)
+        (12, 1000, None, (2, 3, 224, 224))
+    """
+
+    supported: ClassVar[str]
+    """What this host supports, for error messages."""
+
+    def __init__(self, model: nn.Module, vit: nn.Module) -> None:
+        self.model: Any = model
+        self.vit: Any = vit
+
+    @classmethod
+    @abstractmethod
+    def recognises(cls, module: nn.Module) -> bool:
+        """Whether this module is a Vision Transformer of this library, vanilla or reduced."""
+
+    @abstractmethod
+    def inspect(self) -> ModelFacts:
+        """Check every part that reduction touches; raises UnsupportedModelError where one is not as we know it."""
+
+    @abstractmethod
+    def run(self, reduction: Reduction, record: Recorder | None, *args: Any, **kwargs: Any) -> Any:
+        """The Vision Transformer's forward under a reduction, with the arguments of its own forward, watched."""
+
+    @abstractmethod
+    def cost(self, input_size: tuple[int, ...] | None = None) -> ModelCost:
+        """Sizes for counting multiply-adds; reads shapes only, so a model on the meta device will do."""
+
+    @abstractmethod
+    def linears(self) -> list[BlockLinears]:
+        """The linear layers of each block."""
+
+    @abstractmethod
+    def example_shape(self, batch: int) -> tuple[int, ...]:
+        """Input shape that the model is made for, batch first."""
+
+    @abstractmethod
+    def preprocessing(self) -> Preprocessing:
+        """How the model wants its images."""
+
+    @classmethod
+    def overrides(cls, base: Any) -> dict[str, Any]:
+        """Methods of the reduced subclass of a model class; the forward alone, unless a library has more."""
+
+        def forward(vit: Any, reduction: Reduction, *args: Any, **kwargs: Any) -> Any:
+            return cls(vit, vit).run(reduction, None, *args, **kwargs)
+
+        return {"forward": vanilla_unless_reduced(base.forward, forward)}
+
+    @cached_property
+    def facts(self) -> ModelFacts:
+        """Depth and prefix of a model that `inspect` accepts."""
+        return self.inspect()
+
+    @property
+    def num_classes(self) -> int:
+        """Classes that the model tells apart; 0 without a classifier."""
+        own = getattr(self.model, "num_classes", None)
+        return int(getattr(self.vit, "num_classes", 0) if own is None else own)
+
+    @property
+    def class_names(self) -> tuple[str, ...]:
+        """Names of the classes in order, if the model says them."""
+        return ()
+
+    def logits(self, output: Any) -> Tensor | None:
+        """(B, classes) of what the model returned, or None if it is no classifier."""
+        logits = getattr(output, "logits", output)
+        if logits is output and getattr(self.model, "num_classes", None) == 0:
+            return None
+        return logits if isinstance(logits, Tensor) and logits.ndim == 2 else None
+
+    def classes(self, output: Any) -> Tensor | None:
+        """(B,) classes that the model predicts, or None if it is no classifier."""
+        logits = self.logits(output)
+        return None if logits is None else logits.argmax(-1)
+
+    @property
+    def reduction(self) -> Reduction | None:
+        """What is on the model, None if nothing is."""
+        reduction: Reduction | None = vars(self.vit).get("catis_reduction")
+        return reduction
+
+    def install(self, reduction: Reduction) -> None:
+        """Put a reduction on a model that `facts` accepted, in place of any that is there.
+
+        One that removes nothing leaves the model's own class and forward, so that it is vanilla to the last bit.
+        """
+        vars(self.vit)["catis_reduction"] = reduction  # before the class: another thread may be about to call it
+        base = base_class(self.vit)
+        set_class(self.vit, base if reduction.is_vanilla else reduced_class(base, type(self)))
+
+    def uninstall(self) -> None:
+        """Make a reduced model the vanilla one again; a vanilla one is left alone."""
+        set_class(self.vit, base_class(self.vit))
+        vars(self.vit).pop("catis_reduction", None)
+
+    def watch(self, inputs: Tensor, record: Recorder) -> Any:
+        """Run the Vision Transformer alone, with a recorder on every block; returns what it returns."""
+        assert self.reduction is not None
+        return self.run(self.reduction, record, inputs)
+
+    @contextmanager
+    def watching(self, record: Recorder) -> Iterator[None]:
+        """Put a recorder on every block for a with-block, in which the model around it runs as always."""
+        reduction = self.reduction
+        assert reduction is not None
+        before = vars(self.vit).get("forward")
+        vars(self.vit)["forward"] = lambda *args, **kwargs: self.run(reduction, record, *args, **kwargs)
+        try:
+            yield
+        finally:
+            del vars(self.vit)["forward"]
+            if before is not None:
+                vars(self.vit)["forward"] = before

@@ -1,0 +1,109 @@
+"""The host of transformers: the vision models of `hf_families`, bare or inside a larger model."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from torch import nn
+from transformers.utils import can_return_tuple
+
+from catis.core.block import Recorder
+from catis.core.reduction import Reduction
+from catis.data.preprocessing import Preprocessing
+from catis.hosts import hf_check, hf_cost, hf_model
+from catis.hosts.cost import ModelCost, linears_in
+from catis.hosts.handle import BlockLinears, Handle, ModelFacts
+from catis.hosts.hf_families import Family, family_of
+from catis.hosts.hf_processor import saved_preprocessing
+from catis.hosts.swap import base_class, vanilla_unless_reduced
+
+__all__ = ["HfHandle"]
+
+
+class HfHandle(Handle):
+    """A transformers model that holds a vision model."""
+
+    supported = hf_check.SUPPORTED
+
+    @classmethod
+    def recognises(cls, module: nn.Module) -> bool:
+        """Whether it is a vision model class we know."""
+        return family_of(type(module)) is not None
+
+    @property
+    def family(self) -> Family:
+        """The modeling file that its class comes from."""
+        family = family_of(type(self.vit))
+        assert family is not None
+        return family
+
+    def inspect(self) -> ModelFacts:
+        """Check every part that reduction touches, on the vanilla class."""
+        return hf_check.inspect(self.vit, base_class(self.vit), self.family)
+
+    def run(self, reduction: Reduction, record: Recorder | None, *args: Any, **kwargs: Any) -> Any:
+        """Forward under reduction."""
+        return hf_model.forward_like(base_class(self.vit))(self.vit, reduction, *args, record=record, **kwargs)
+
+    @classmethod
+    def overrides(cls, base: Any) -> dict[str, Any]:
+        """The forward, which knows `return_dict`."""
+        return {"forward": can_return_tuple(vanilla_unless_reduced(base.forward, hf_model.forward_like(base)))}
+
+    def cost(self, input_size: tuple[int, ...] | None = None) -> ModelCost:
+        """Sizes for one input of (H, W) or (frames, H, W), the configured by default."""
+        return hf_cost.cost(self.vit, self.family, self.linears(), input_size)
+
+    def linears(self) -> list[BlockLinears]:
+        """Those of the attention, and all others of the block."""
+        return [_linears(self.family, block) for block in self.family.blocks_of(self.vit)]
+
+    def example_shape(self, batch: int) -> tuple[int, ...]:
+        """(B, 3, H, W), or (B, T, 3, H, W) of clips."""
+        config = self.vit.config
+        frames = () if self._frames is None else (self._frames,)
+        return (batch, *frames, config.num_channels, *_pair(config.image_size))
+
+    def preprocessing(self) -> Preprocessing:
+        """What the processor beside its weights says.
+
+        A model without one gets ImageNet's defaults, and a video model those of VideoMAE: no margin around the crop.
+        """
+        saved = saved_preprocessing(getattr(self.model, "name_or_path", ""), frames=self._frames)
+        if saved is not None:
+            return saved
+        size = _pair(self.vit.config.image_size)
+        if self._frames is None:
+            return Preprocessing(size)
+        return Preprocessing(size, crop_pct=1.0, interpolation="bilinear", frames=self._frames)
+
+    @property
+    def num_classes(self) -> int:
+        """Labels of the configuration, if there is anything around the vision model that could tell them apart."""
+        config = getattr(self.model, "config", None)
+        return 0 if self.model is self.vit or config is None else int(config.num_labels)
+
+    @property
+    def class_names(self) -> tuple[str, ...]:
+        """Names of the labels; those that transformers makes up itself, LABEL_0 and so on, are none."""
+        labels = getattr(getattr(self.model, "config", None), "id2label", None) or {}
+        names = tuple(str(labels[place]) for place in sorted(labels))
+        return () if all(name.startswith("LABEL_") for name in names) else names
+
+    @property
+    def _frames(self) -> int | None:
+        return getattr(self.vit.config, "num_frames", None)
+
+
+def _linears(family: Family, block: Any) -> BlockLinears:
+    # VideoMAE keeps its output projection beside the module with the other three, one level up.
+    attention = block.attention if hasattr(block, "attention") else family.parts(block).attention
+    inside = set(attention.modules())
+    return BlockLinears(
+        linears_in(attention.modules()), linears_in(module for module in block.modules() if module not in inside)
+    )
+
+
+def _pair(size: int | Sequence[int]) -> tuple[int, int]:
+    return (size, size) if isinstance(size, int) else (int(size[0]), int(size[1]))

@@ -1,0 +1,89 @@
+"""How a reduction is put on a model: its class is swapped for a subclass, whose only state is a frozen Reduction.
+
+Class and reduction pickle, deep-copy and replicate with the model; everything that a forward call needs travels through
+its own arguments, so threads, checkpointing, compile and export see no shared state.
+
+The subclass keeps the name and module of its base: transformers keys output recording, saved configurations and
+pipelines by them, and a user finds the class he made.
+"""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable
+from functools import cache, wraps
+from types import MethodType
+from typing import TYPE_CHECKING, Any
+
+from torch import nn
+
+from catis.core.reduction import Reduction
+
+if TYPE_CHECKING:
+    from catis.hosts.handle import Handle
+
+__all__ = ["Reduced", "base_class", "reduced_class", "set_class", "vanilla_unless_reduced"]
+
+
+class Reduced(nn.Module):
+    """Mixed in before a model class, together with the methods that run the blocks under reduction."""
+
+    catis_base: type[nn.Module]
+    catis_host: type[Any]  # a Handle; transformers evaluates this annotation, where that name is not known
+    catis_reduction: Reduction
+
+    def extra_repr(self) -> str:
+        """Say in the printed model that it is reduced, since the class name does not."""
+        own = super().extra_repr()
+        return f"{own}{', ' if own else ''}catis={self.catis_reduction}"
+
+    def __reduce_ex__(self, protocol: Any) -> tuple[Any, ...]:
+        """Pickle by the vanilla class, since this one is made at run time."""
+        return _rebuild, (self.catis_base, self.catis_host), self.__dict__.copy()
+
+
+@cache
+def reduced_class(base: Any, host: type[Handle]) -> type[Reduced]:
+    """The reduced subclass of a model class."""
+    names = {name: getattr(base, name) for name in ("__module__", "__qualname__", "__doc__")}
+    own = {"catis_base": base, "catis_host": host, **host.overrides(base), **names}
+    return type(base.__name__, (Reduced, base), own)
+
+
+def _rebuild(base: Any, host: type[Handle]) -> nn.Module:
+    kind = reduced_class(base, host)
+    return kind.__new__(kind)
+
+
+def base_class(model: nn.Module) -> Any:
+    """The vanilla class of a model, reduced or not."""
+    return model.catis_base if isinstance(model, Reduced) else type(model)
+
+
+def set_class(model: nn.Module, kind: type[nn.Module]) -> None:
+    """Change the class, also in the bound method that accelerate keeps on an instance it has hooked."""
+    if type(model) is kind:
+        return
+    model.__class__ = kind
+    for name in ("forward", "_old_forward"):
+        if isinstance(vars(model).get(name), MethodType):
+            vars(model)[name] = MethodType(kind.forward, model)
+
+
+def vanilla_unless_reduced(vanilla: Callable[..., Any], reduced: Callable[..., Any]) -> Callable[..., Any]:
+    """A method that runs `reduced(model, reduction, ...)`, or the vanilla one where there is nothing to reduce.
+
+    The reduction is read once, so that a call ends with the one it began with, whatever another thread puts on the
+    model or takes off meanwhile. An empty batch has no tokens to choose from, and its result is vanilla's.
+    """
+    first = list(inspect.signature(vanilla).parameters)[1]
+
+    @wraps(vanilla)  # with its signature, for those who inspect it (Trainer, torch.export)
+    def method(model: Any, *args: Any, **kwargs: Any) -> Any:
+        reduction = getattr(model, "catis_reduction", None)
+        images = args[0] if args else kwargs.get(first)
+        if reduction is None or reduction.is_vanilla or images is None or images.shape[0] == 0:
+            return vanilla(model, *args, **kwargs)
+        return reduced(model, reduction, *args, **kwargs)
+
+    return method

@@ -1,0 +1,65 @@
+"""The host of timm: its VisionTransformer and Eva families."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from timm.data.config import resolve_data_config
+from torch import nn
+
+from catis.core.block import Recorder
+from catis.core.reduction import Reduction
+from catis.data.preprocessing import Preprocessing
+from catis.hosts import timm_check, timm_cost, timm_model
+from catis.hosts.cost import ModelCost, linears_in
+from catis.hosts.handle import BlockLinears, Handle, ModelFacts
+from catis.hosts.swap import base_class, vanilla_unless_reduced
+
+__all__ = ["TimmHandle"]
+
+
+class TimmHandle(Handle):
+    """A timm model, or a module around one."""
+
+    supported = timm_check.SUPPORTED
+
+    @classmethod
+    def recognises(cls, module: nn.Module) -> bool:
+        """Whether it is a timm class with blocks we know."""
+        return timm_check.is_timm(module)
+
+    def inspect(self) -> ModelFacts:
+        """Check every part that reduction touches, on the vanilla class."""
+        return timm_check.inspect(self.vit, base_class(self.vit))
+
+    def run(self, reduction: Reduction, record: Recorder | None, *args: Any, **kwargs: Any) -> Any:
+        """Forward under reduction."""
+        return timm_model.forward(self.vit, reduction, *args, record=record, **kwargs)
+
+    @classmethod
+    def overrides(cls, base: Any) -> dict[str, Any]:
+        """Just what touches the token sequence."""
+        names = ("forward", "forward_features", "forward_intermediates")
+        return {name: vanilla_unless_reduced(getattr(base, name), getattr(timm_model, name)) for name in names}
+
+    def cost(self, input_size: tuple[int, ...] | None = None) -> ModelCost:
+        """Sizes for an image of (H, W), the model's own by default."""
+        return timm_cost.cost(self.vit, self.linears(), input_size)
+
+    def linears(self) -> list[BlockLinears]:
+        """Those of attention and MLP."""
+        return [
+            BlockLinears(linears_in(block.attn.modules()), linears_in(block.mlp.modules())) for block in self.vit.blocks
+        ]
+
+    def example_shape(self, batch: int) -> tuple[int, ...]:
+        """(B, 3, H, W) of the size the model was built for."""
+        patches = self.vit.patch_embed
+        return (batch, patches.proj.in_channels, *patches.img_size)
+
+    def preprocessing(self) -> Preprocessing:
+        """What timm's configuration of the model says, at the size the model was built for."""
+        config = resolve_data_config(model=self.vit)  # type: ignore[no-untyped-call]
+        names = ("crop_pct", "mean", "std", "interpolation", "crop_mode")
+        size = self.vit.patch_embed.img_size or config["input_size"][1:]  # none, where any size is taken
+        return Preprocessing((int(size[0]), int(size[1])), **{name: config[name] for name in names})
