@@ -45,7 +45,7 @@ class Scores:
         workers: Whose copies of the model run.
 
     Example:
-        >>> from catis import zoo
+        >>> from catis import hosts, zoo
         >>> from catis.demo.images import make_views
         >>> from catis.demo.settings import Settings
         >>> net, views = zoo.load("tiny-6"), make_views(Settings(clean=6, shifted=3))
