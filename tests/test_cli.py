@@ -13,8 +13,8 @@ from safetensors.torch import save_file
 from typer.testing import CliRunner
 
 import catis
-from catis.cli import HEAVY, _import_command, app
-from catis.cli.arguments import parse_amount, parse_options
+from catis.cli import COMMANDS, app, report_unexpected
+from catis.cli.arguments import parse_options
 from catis.core.schedule import Schedule
 from catis.models import build_model, load_model
 from catis.zoo import list_models
@@ -77,7 +77,7 @@ def test_show_takes_a_checkpoint(photo, tmp_path):
 
 
 def test_show_says_when_weights_are_random(photo, tmp_path):
-    result = run("show", photo, "--model", "test_vit", "-r", 5, "--out", tmp_path / "out.png")
+    result = run("show", photo, "--model", "test_vit", "--no-pretrained", "-r", 5, "--out", tmp_path / "out.png")
     assert result.exit_code == 0, result.output
     assert "test_vit has random weights; add --checkpoint FILE or --pretrained" in result.output
 
@@ -105,7 +105,8 @@ BAD = [
 
 @pytest.mark.parametrize(("arguments", "message"), BAD, ids=[" ".join(case[0]) for case in BAD])
 def test_bad_input_is_one_line_and_code_2(photo, tmp_path, arguments, message):
-    result = run("show", photo, "--out", tmp_path / "out.png", *arguments)
+    weights = [] if "--pretrained" in arguments or "--checkpoint" in arguments else ["--no-pretrained"]
+    result = run("show", photo, "--out", tmp_path / "out.png", *arguments, *weights)
     assert result.exit_code == 2
     assert result.stderr.startswith("error: ")
     assert message in result.stderr
@@ -215,18 +216,40 @@ def test_usage_errors_and_version():
     assert run("--version").output == f"catis {catis.__version__}\n"
 
 
-@pytest.mark.parametrize("name", sorted(HEAVY))
-def test_help_of_late_commands_is_their_own(name):
-    assert _import_command(name).help.split("\n")[0] == HEAVY[name]
-
-
-def test_help_does_not_wait_for_torch():
-    code = "import sys; sys.argv = ['catis', '--help']; from catis.cli import app; app(standalone_mode=False)"
-    code += "; assert 'torch' not in sys.modules and 'timm' not in sys.modules"
+def test_help_imports_nothing_heavy():
+    """`--help` of every command, and a refused argument, come without torch, timm, NumPy or the like."""
+    names = [command.__name__.removesuffix("_command") for command in COMMANDS]
+    calls = [["--help"], *([name, "--help"] for name in names), ["gmacs", "tiny-12", "-r", "many"]]
+    code = "import sys; from catis.cli import app\n"
+    code += f"for call in {calls!r}:\n    try: app(call)\n    except SystemExit as end: code = end.code\n"
+    code += "assert code == 2\n"
+    code += "assert not {'torch', 'timm', 'numpy', 'scipy', 'transformers', 'ray'} & set(sys.modules), sys.modules"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=60)
     assert done.returncode == 0, done.stderr
-    for name in ("show", "gmacs", "methods", "diagnose", "export"):
+    for name in names:
         assert name in done.stdout
+
+
+def test_the_unexpected_is_two_lines_unless_asked(monkeypatch, capsys):
+    monkeypatch.setattr(sys, "argv", ["catis", "eval", "my model"])
+    report_unexpected(KeyError, KeyError("foo"), None)
+    first, second = capsys.readouterr().err.splitlines()
+    assert first == "error: `catis eval 'my model'` ended in something unexpected: KeyError: 'foo'"
+    assert "report it" in second
+    assert "CATIS_TRACEBACK=1" in second
+    monkeypatch.setenv("CATIS_TRACEBACK", "1")
+    report_unexpected(KeyError, KeyError("foo"), None)
+    assert "KeyError: 'foo'" in capsys.readouterr().err
+
+
+def test_running_out_of_memory_is_a_sentence(monkeypatch):
+    def fail(*_, **__):
+        raise RuntimeError("DefaultCPUAllocator: can't allocate memory: you tried to allocate 1 bytes")
+
+    monkeypatch.setattr("catis.macs.compare_macs", fail)
+    result = run("gmacs", ZOO, "-r", 3)
+    assert (result.exit_code, result.stderr.count("\n")) == (2, 1)
+    assert result.stderr.startswith("error: out of memory")
 
 
 def test_python_dash_m():
@@ -235,7 +258,7 @@ def test_python_dash_m():
 
 
 def test_spellings():
-    assert parse_amount("8:-0.5") == Schedule(8, -0.5)
+    assert Schedule.from_text("8:-0.5") == Schedule(8, -0.5)
     assert parse_options(["layers=(1, 2)", "reference=True", "late=mean"]) == {
         "layers": (1, 2), "reference": True, "late": "mean",
     }  # fmt: skip

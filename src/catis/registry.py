@@ -8,6 +8,7 @@ from importlib.metadata import EntryPoint, entry_points
 from typing import Any
 
 from catis.core.method import Method
+from catis.core.options import checked_options
 
 __all__ = ["MethodInfo", "create_method", "describe_methods", "list_methods"]
 
@@ -78,15 +79,7 @@ def create_method(name: str, **options: Any) -> Method:
     if isinstance(name, Method):
         raise ValueError(f"method={name!r}: pass a built method to catis.apply itself, without options")
     kind = _load(name)
-    known = [field.name for field in fields(kind)]
-    unknown = sorted(set(options) - set(known))
-    if unknown:
-        raise ValueError(f"{name} has no option {', '.join(map(repr, unknown))}; its options are {', '.join(known)}")
-    switches = {field.name for field in fields(kind) if isinstance(field.default, bool)}
-    for option in sorted(switches & set(options)):
-        if not isinstance(options[option], bool):
-            raise ValueError(f"{name}: {option}={options[option]!r}: expected True or False")
-    return kind(**options)
+    return kind(**checked_options(name, kind, options))
 
 
 def _load(name: str) -> type[Method]:

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 from typer.testing import CliRunner
 
-import catis.cli.demo
+import catis.demo.settings
 import catis.zoo.models
 from catis.cli import app
 from catis.demo import findings
@@ -30,7 +30,7 @@ def demo(*arguments):
 @pytest.fixture
 def tiny(monkeypatch, measured):
     """The command with the shared run in place of a minute of work."""
-    monkeypatch.setattr(catis.cli.demo, "DEFAULT", TINY)
+    monkeypatch.setattr(catis.demo.settings, "DEFAULT", TINY)
     monkeypatch.setattr(findings, "run", lambda settings, stage: measured)
 
 
@@ -60,7 +60,7 @@ def test_tables_report_and_last_line(tiny, tmp_path, monkeypatch):
 
 def test_the_real_computation_from_the_command(tmp_path, monkeypatch):
     small = type(TINY)(**{**TINY.__dict__, "clean": 4, "shifted": 3, "probed": 2, "models": ("tiny-6",)})
-    monkeypatch.setattr(catis.cli.demo, "QUICK", type(TINY)(**{**small.__dict__, "compared": ("tiny-6",)}))
+    monkeypatch.setattr(catis.demo.settings, "QUICK", type(TINY)(**{**small.__dict__, "compared": ("tiny-6",)}))
     result = demo("--quick", "--seed", 3, "--out", tmp_path / "new")
     assert result.exit_code == 0, result.output
     assert {entry.name for entry in (tmp_path / "new").iterdir()} == FILES
@@ -70,7 +70,7 @@ def test_the_full_form_measures_shifted_limits_too(tmp_path, monkeypatch):
     small = replace(
         FULL, clean=4, shifted=3, probed=2, models=("tiny-6",), compared=("tiny-6",), methods=("catis", "tome")
     )
-    monkeypatch.setattr(catis.cli.demo, "FULL", replace(small, steps=2, batch=4))
+    monkeypatch.setattr(catis.demo.settings, "FULL", replace(small, steps=2, batch=4))
     result = demo("--full", "--out", tmp_path / "new")
     assert result.exit_code == 0, result.output
     assert "r_crit, shifted" in result.output

@@ -1,8 +1,11 @@
-"""The command line: parses, calls a workflow, prints."""
+"""The command line: parses, calls a workflow, prints. Nothing heavy is imported before a command really runs."""
 
 from __future__ import annotations
 
-from importlib import import_module
+import os
+import shlex
+import sys
+from types import TracebackType
 from typing import Annotated, Any
 
 import typer
@@ -11,45 +14,55 @@ from rich.markup import escape
 from typer.core import TyperGroup
 
 from catis import __version__
+from catis.cli.bench import bench_command
+from catis.cli.demo import demo_command
+from catis.cli.diagnose import diagnose_command
+from catis.cli.eval import eval_command
+from catis.cli.export import export_command
 from catis.cli.gmacs import gmacs_command
 from catis.cli.methods import methods_command
+from catis.cli.results import results_command
 from catis.cli.show import show_command
-from catis.errors import CatisError
+from catis.cli.sweep import sweep_command
+from catis.errors import CatisError, is_out_of_memory
 
-__all__ = ["HEAVY", "app", "main"]
+__all__ = ["COMMANDS", "app", "main"]
 
+COMMANDS = (
+    bench_command, demo_command, diagnose_command, eval_command, export_command, gmacs_command, methods_command,
+    results_command, show_command, sweep_command,
+)  # fmt: skip
 USAGE_ERROR = 2
-HEAVY = {
-    "bench": "Time methods against vanilla, and say why when the saving does not become time.",
-    "demo": "The whole story offline: trained models collapse under token reduction, and what CATIS can save.",
-    "diagnose": "Say before deployment how far a model can be compressed, and of what it would collapse.",
-    "eval": "Measure accuracy on labelled images, of the vanilla model and of the reduced one.",
-    "export": "Export a reduced model; nothing is written unless it computes what PyTorch computes.",
-    "results": "Show what a results store holds, and compare methods image by image.",
-    "sweep": "Run models x methods x r x data sets from a plan file, into one store; what is done is skipped.",
-}
-"""Commands whose files import torch, with their help: they are imported when they are called, not for `--help`."""
+TRACEBACK = "CATIS_TRACEBACK"
+"""Environment variable that, if set, shows the traceback of any error."""
 
 
 class _Commands(TyperGroup):
-    """Imports heavy commands late, and turns an error that the user can mend into one red line."""
-
-    def resolve_command(self, ctx: Any, args: list[str]) -> Any:
-        if args and args[0] in HEAVY:
-            self.add_command(_import_command(args[0]), args[0])
-        return super().resolve_command(ctx, args)
+    """Turns an error that the user can mend into one red line."""
 
     def invoke(self, ctx: Any) -> Any:
         try:
             return super().invoke(ctx)
         except BrokenPipeError:
             raise
-        except (CatisError, ValueError, OSError) as error:
-            if ctx.params.get("debug"):
+        except (CatisError, ValueError, OSError, RuntimeError, MemoryError) as error:
+            said = _sentence(error)
+            if said is None or _wants_traceback(ctx):
                 raise
-            line = f"[red]error:[/red] {escape(str(error) or type(error).__name__)}"
+            line = f"[red]error:[/red] {escape(said)}"
             Console(stderr=True).print(line, highlight=False, soft_wrap=True)
             raise typer.Exit(USAGE_ERROR) from error
+
+
+def _sentence(error: BaseException) -> str | None:
+    """What an expected error says; None for an error that nobody foresaw."""
+    if is_out_of_memory(error):
+        return "out of memory: take a smaller --batch-size, a smaller model, or another device"
+    return (str(error) or type(error).__name__) if isinstance(error, (CatisError, ValueError, OSError)) else None
+
+
+def _wants_traceback(ctx: Any) -> bool:
+    return bool(ctx.params.get("debug") or os.environ.get(TRACEBACK))
 
 
 app = typer.Typer(
@@ -68,7 +81,9 @@ def _version(wanted: bool) -> None:
 
 @app.callback()
 def _options(
-    debug: Annotated[bool, typer.Option("--debug", help="Show the traceback of an error.")] = False,
+    debug: Annotated[
+        bool, typer.Option("--debug", help=f"Show the traceback of an error, as {TRACEBACK}=1 does.")
+    ] = False,
     version: Annotated[
         bool, typer.Option("--version", callback=_version, is_eager=True, help="Print the version and exit.")
     ] = False,
@@ -76,27 +91,24 @@ def _options(
     """Training-free token reduction for Vision Transformers."""
 
 
-def _import_command(name: str) -> Any:
-    alone = typer.Typer(add_completion=False)
-    alone.command(name)(getattr(import_module(f"catis.cli.{name}"), f"{name}_command"))
-    return typer.main.get_command(alone)
+for _command in COMMANDS:
+    app.command(_command.__name__.removesuffix("_command"))(_command)
 
 
-def _place(name: str, help_line: str) -> None:
-    """Put a heavy command into the list that `--help` prints."""
-
-    @app.command(name, help=help_line)
-    def _not_imported_yet() -> None:
-        raise AssertionError(name)
-
-
-app.command("gmacs")(gmacs_command)
-app.command("methods")(methods_command)
-app.command("show")(show_command)
-for _name, _help in HEAVY.items():
-    _place(_name, _help)
+def report_unexpected(kind: type[BaseException], error: BaseException, trace: TracebackType | None) -> None:
+    """Say in two lines what was being done and how to report it; the traceback only if it was asked for."""
+    if os.environ.get(TRACEBACK) or "--debug" in sys.argv or issubclass(kind, KeyboardInterrupt):
+        sys.__excepthook__(kind, error, trace)
+        return
+    call = " ".join(shlex.quote(word) for word in sys.argv[1:])
+    said = " ".join(str(error).split())[:300]
+    print(f"error: `catis {call}` ended in something unexpected: {kind.__name__}: {said}", file=sys.stderr)
+    print(
+        f"Please report it to the developers of catis with what `{TRACEBACK}=1 catis {call}` prints.", file=sys.stderr
+    )
 
 
 def main() -> None:
     """Entry point of the `catis` command."""
+    sys.excepthook = report_unexpected
     app()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import os
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -10,9 +11,8 @@ import typer
 from rich.console import Console
 from rich.progress import BarColumn, Progress, TaskProgressColumn, TextColumn, TimeElapsedColumn, TimeRemainingColumn
 
-from catis.core.schedule import Schedule
-
 __all__ = [
+    "AMOUNT",
     "INTERRUPTED",
     "Amount",
     "AmountOrNone",
@@ -33,7 +33,6 @@ __all__ = [
     "Workers",
     "fetches_weights",
     "output_option",
-    "parse_amount",
     "parse_options",
     "progress_bar",
 ]
@@ -73,7 +72,11 @@ Limit = Annotated[
     typer.Option("--limit", "-n", min=1, metavar="N", help="Use this many images of each set, spread evenly."),
 ]
 Seed = Annotated[int, typer.Option("--seed", min=0, metavar="N", help="Seed of everything random.")]
-Threads = Annotated[int | None, typer.Option("--threads", min=1, metavar="N", help="Threads of PyTorch on the CPU.")]
+MOST_THREADS = max(64, os.cpu_count() or 1)
+Threads = Annotated[
+    int | None,
+    typer.Option("--threads", min=1, max=MOST_THREADS, metavar="N", help="Threads of PyTorch on the CPU."),
+]
 Workers = Annotated[int, typer.Option("--workers", "-j", min=1, metavar="N", help="Threads that decode images.")]
 Store = Annotated[
     Path | None, typer.Option("--store", metavar="DIR", help="Results store: records and predictions of every run.")
@@ -103,11 +106,6 @@ def fetches_weights(model: str, checkpoint: Path | None, pretrained: bool | None
     if pretrained is not None:
         return pretrained
     return checkpoint is None and not is_zoo_model(model) and not Path(model).is_dir()
-
-
-def parse_amount(text: str) -> Schedule:
-    """The r of `catis.apply`, from the command line's spelling."""
-    return Schedule.from_text(text)
 
 
 def parse_options(texts: list[str] | None) -> dict[str, Any]:

@@ -89,6 +89,8 @@ def bench_command(
 
     console = Console(highlight=False)
     place = choose_device(device)
+    if amp_dtype is not None and not amp:
+        raise ValueError(f"--amp-dtype {amp_dtype} without --amp: it is the format of mixed precision")
     amp_kind = (amp_dtype or ("bfloat16" if place == "cpu" else "float16")) if amp else None
     settings = Settings(
         methods=_methods(method),

@@ -11,11 +11,11 @@ from rich.console import Console
 
 from catis import __version__
 from catis.cli.arguments import INTERRUPTED, output_option, progress_bar
-from catis.demo.settings import DEFAULT, FULL, QUICK, Settings, parse_seed
 from catis.report.folder import check_folder, write_folder
 
 if TYPE_CHECKING:
     from catis.demo.findings import Findings
+    from catis.demo.settings import Settings
 
 __all__ = ["demo_command"]
 
@@ -26,8 +26,8 @@ def demo_command(
     quick: Annotated[bool, typer.Option("--quick", help="20 seconds on few images: to see that it works.")] = False,
     full: Annotated[bool, typer.Option("--full", help="480 images per view, ten times the work.")] = False,
     seed: Annotated[str, typer.Option(metavar="N", help="Other seeds are other images of the same kind.")] = "0",
-    out: Annotated[
-        Path, output_option("Folder to write; an older demo there is replaced.", "--out", metavar="FOLDER")
+    output: Annotated[
+        Path, output_option("Folder to write; an older demo there is replaced.", "--out", metavar="DIR")
     ] = Path("catis-demo"),
 ) -> None:
     """The whole story offline: trained models collapse under token reduction, and what CATIS can save.
@@ -38,12 +38,14 @@ def demo_command(
     collapses, and its law k / L; rho_s and rho_off, the paper's explanation; and a picture of what was kept, merged
     and evicted. The paper's claims stand beside what was measured, also where CATIS does not win.
 
-    Example:  catis demo --seed 1 -o my-demo   then open my-demo/report.html
+    Example: catis demo --seed 1 -o my-demo, then open my-demo/report.html
     """
     if quick and full:
         raise ValueError("--quick and --full were given: expected one of them, or neither")
+    from catis.demo.settings import DEFAULT, FULL, QUICK, parse_seed
+
     settings = (QUICK if quick else FULL if full else DEFAULT).seeded(parse_seed(seed))
-    target = check_folder(out, KIND)
+    target = check_folder(output, KIND)
     try:
         show_demo(settings, target, Console(highlight=False))
     except KeyboardInterrupt:

@@ -3,25 +3,35 @@
 from __future__ import annotations
 
 import math
-from dataclasses import replace
 from pathlib import Path
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 from rich.console import Console
 from rich.markup import escape
-from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
-from torch import nn
 
-from catis import hosts, models
-from catis.data.preprocessing import Preprocessing
-from catis.diagnostics.report import Diagnosis, rows
-from catis.health.check import diagnose
-from catis.registry import list_methods
-from catis.report.diagnosis import save_figure
+from catis.cli.arguments import (
+    INTERRUPTED,
+    AmountOrNone,
+    BatchSize,
+    Checkpoint,
+    Limit,
+    MethodName,
+    ModelName,
+    Pretrained,
+    Seed,
+    fetches_weights,
+    output_option,
+    progress_bar,
+)
+from catis.core.schedule import Schedule
+from catis.files import check_writable
 from catis.report.table import Table
 
-__all__ = ["diagnose_command", "load_model"]
+if TYPE_CHECKING:
+    from catis.diagnostics.report import Diagnosis
+
+__all__ = ["diagnose_command"]
 
 COLUMNS = {
     "layer": "block", "rho_s pairwise": "pairwise", "rho_s pool": "pool", "rho_s s_nf": "s_nf", "rho_s s_cls": "s_cls",
@@ -32,52 +42,57 @@ COLUMNS = {
 
 
 def diagnose_command(
-    model: Annotated[str, typer.Argument(help="timm model name, or a zoo model such as tiny-12")],
-    data: Annotated[Path, typer.Option("--data", help="folder of images; labels are not needed")],
-    r: Annotated[int | None, typer.Option("-r", help="tokens per block; default: half of all over the depth")] = None,
-    method: Annotated[str, typer.Option("--method", "-m", help="method to probe")] = "catis",
-    checkpoint: Annotated[Path | None, typer.Option(help="weights, .safetensors; without it timm's pretrained")] = None,
-    limit: Annotated[int | None, typer.Option("--limit", "-n", help="use this many images, spread evenly")] = None,
-    corruption: Annotated[str, typer.Option(help="any of the 15 ImageNet-C corruptions")] = "gaussian_noise",
-    severity: Annotated[int, typer.Option(min=1, max=5)] = 5,
-    seed: Annotated[int, typer.Option(min=0)] = 0,
-    batch_size: Annotated[int, typer.Option("--batch-size", "-b", min=1)] = 16,
-    crop_pct: Annotated[float | None, typer.Option(min=0.01, max=1.0, help="centre crop; default: the model's")] = None,
-    measure: Annotated[bool, typer.Option("--measure", help="also measure r_crit, by bisection")] = False,
-    output: Annotated[Path, typer.Option("--output", "-o", help="writes OUTPUT.json and OUTPUT.svg")] = Path(
-        "diagnosis"
-    ),
+    model: ModelName,
+    data: Annotated[Path, typer.Option("--data", metavar="DIR", help="Folder of images; labels are not needed.")],
+    r: AmountOrNone = None,
+    method: MethodName = "catis",
+    checkpoint: Checkpoint = None,
+    pretrained: Pretrained = None,
+    limit: Limit = None,
+    corruption: Annotated[str, typer.Option(help="Any of the 15 ImageNet-C corruptions.")] = "gaussian_noise",
+    severity: Annotated[int, typer.Option(min=1, max=5, help="Of the corruption.")] = 5,
+    seed: Seed = 0,
+    batch_size: BatchSize = 16,
+    crop_pct: Annotated[
+        float | None, typer.Option(min=0.01, max=1.0, help="Share that the centre crop keeps; by default the model's.")
+    ] = None,
+    measure: Annotated[bool, typer.Option("--measure", help="Also measure r_crit, by bisection.")] = False,
+    output: Annotated[Path, output_option("Write OUTPUT.json and OUTPUT.svg.")] = Path("diagnosis"),
 ) -> None:
-    """Say before deployment how far a model can be compressed, and of what it would collapse."""
+    """Say before deployment how far a model can be compressed, and of what it would collapse.
+
+    Without -r, half of the patch tokens are removed over the whole depth.
+
+    Example: catis diagnose deit_small_patch16_224 --data photos -n 200
+    """
+    report, figure = (output.with_name(output.name + ending) for ending in (".json", ".svg"))
+    for file in (report, figure):
+        check_writable(file)
+    amount = None if r is None else Schedule.from_text(r)
+
+    from catis.health.check import diagnose
+    from catis.registry import create_method
+    from catis.report.diagnosis import save_figure
+    from catis.runs.spec import ModelSpec
+
     console = Console()
-    if method not in list_methods():
-        raise ValueError(f"method={method!r}: expected one of {', '.join(list_methods())}")
-    net, preprocessing = load_model(model, checkpoint, crop_pct)
-    with _bar(console) as bar:
+    create_method(method)
+    weights = None if checkpoint is None else str(checkpoint)
+    spec = ModelSpec(model, weights, fetches_weights(model, checkpoint, pretrained), crop_pct=crop_pct)
+    net, preprocessing = spec.load()
+    with progress_bar(console) as bar:
         task = bar.add_task("images", total=None)
         found = diagnose(
-            net, data, method=method, r=r, corruption=corruption, severity=severity, seed=seed, measure=measure,
+            net, data, method=method, r=amount, corruption=corruption, severity=severity, seed=seed, measure=measure,
             batch_size=batch_size, limit=limit, preprocessing=preprocessing,
             progress=lambda done, total: bar.update(task, completed=done, total=total),
         )  # fmt: skip
     show(found, model, console)
-    found.save(output.with_name(output.name + ".json"))
-    save_figure(found, output.with_name(output.name + ".svg"))
-    console.print(f"wrote {output}.json and {output}.svg")
+    found.save(report)
+    save_figure(found, figure)
+    console.print(f"wrote {report} and {figure}", highlight=False, soft_wrap=True)
     if not found.complete:
-        raise typer.Exit(130)
-
-
-def load_model(name: str, checkpoint: Path | None, crop_pct: float | None = None) -> tuple[nn.Module, Preprocessing]:
-    """A zoo model, or a timm model with the weights of a file or timm's own pretrained ones."""
-    net = models.load_model(name, checkpoint, pretrained=checkpoint is None and not models.is_zoo_model(name))
-    prepared = hosts.find(net).preprocessing()
-    return net, prepared if crop_pct is None else replace(prepared, crop_pct=crop_pct)
-
-
-def _bar(console: Console) -> Progress:
-    columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn())
-    return Progress(*columns, console=console, transient=True)
+        raise typer.Exit(INTERRUPTED)
 
 
 def show(found: Diagnosis, model: str, console: Console) -> None:
@@ -111,6 +126,8 @@ def show(found: Diagnosis, model: str, console: Console) -> None:
 
 
 def _body(found: Diagnosis) -> list[list[Any]]:
+    from catis.diagnostics.report import rows
+
     return [[int(row["layer"]), *(_cell(row.get(name)) for name in list(COLUMNS)[1:])] for row in rows(found)]
 
 

@@ -3,50 +3,68 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
-import timm
 import typer
 from rich.console import Console
-from torch import nn
 
-from catis import hosts
-from catis.api import apply
-from catis.cli.arguments import parse_amount
-from catis.cli.diagnose import load_model
-from catis.export import ExportReport, export_onnx, save_program
-from catis.recipe import save_recipe
+from catis.cli.arguments import AmountOrNone, Checkpoint, ModelName, Options, fetches_weights, parse_options
+from catis.core.schedule import Schedule
+from catis.files import check_writable
 
-__all__ = ["export_command", "load_any"]
+if TYPE_CHECKING:
+    from torch import nn
+
+    from catis.export import ExportReport
+
+__all__ = ["export_command"]
 
 
 def export_command(
-    model: Annotated[str, typer.Argument(help="timm or zoo model name, or a directory that save_pretrained wrote")],
-    onnx: Annotated[Path | None, typer.Option("--onnx", help="ONNX file to write")] = None,
-    program: Annotated[Path | None, typer.Option("--program", help="torch.export program (.pt2) to write")] = None,
-    method: Annotated[str | None, typer.Option("--method", "-m", help="method; catis by default")] = None,
-    r: Annotated[str | None, typer.Option("-r", help="tokens per block, as elsewhere; 0: the plain model")] = None,
-    recipe: Annotated[Path | None, typer.Option(help="recipe file in place of --method and -r")] = None,
-    checkpoint: Annotated[Path | None, typer.Option(help="weights, .safetensors; without it timm's pretrained")] = None,
-    random_weights: Annotated[bool, typer.Option("--random-weights", help="no weights: for shapes and speed")] = False,
-    batch: Annotated[int | None, typer.Option("--batch", min=1, help="fix the batch size; free by default")] = None,
-    openvino: Annotated[bool, typer.Option("--openvino", help="check the ONNX file in OpenVINO as well")] = False,
-    tolerance: Annotated[float, typer.Option(min=0.0, help="largest difference from PyTorch allowed")] = 1e-4,
+    model: ModelName,
+    onnx: Annotated[Path | None, typer.Option("--onnx", metavar="FILE", help="ONNX file to write.")] = None,
+    program: Annotated[
+        Path | None, typer.Option("--program", metavar="FILE", help="torch.export program (.pt2) to write.")
+    ] = None,
+    method: Annotated[str | None, typer.Option("--method", "-m", help="Method; catis by default.")] = None,
+    r: AmountOrNone = None,
+    option: Options = None,
+    recipe: Annotated[
+        Path | None, typer.Option(metavar="FILE", help="Recipe in place of --method, -r and --option.")
+    ] = None,
+    checkpoint: Checkpoint = None,
+    pretrained: Annotated[
+        bool | None,
+        typer.Option(
+            "--pretrained/--no-pretrained",
+            " /--random-weights",
+            help="Take timm's own weights from the hub, as by default, or random ones, for shapes and speed.",
+            show_default=False,
+        ),
+    ] = None,
+    batch: Annotated[
+        int | None, typer.Option("--batch", min=1, metavar="N", help="Fix the batch size; free by default.")
+    ] = None,
+    openvino: Annotated[bool, typer.Option("--openvino", help="Check the ONNX file in OpenVINO as well.")] = False,
+    tolerance: Annotated[float, typer.Option(min=0.0, help="Largest difference from PyTorch that is allowed.")] = 1e-4,
 ) -> None:
-    """Export a reduced model; nothing is written unless it computes what PyTorch computes."""
+    """Export a reduced model; nothing is written unless it computes what PyTorch computes.
+
+    Example: catis export deit_small_patch16_224 -r 13 --onnx deit-s.onnx
+    """
     if onnx is None and program is None:
         raise ValueError("nothing to write: give --onnx FILE, --program FILE, or both")
-    net = load_any(model, checkpoint, random_weights)
-    apply(net, method, r=None if r is None else parse_amount(r), recipe=recipe)
-    _export(net, onnx, program, batch, tolerance, openvino, Console())
+    for file in (onnx, program):
+        if file is not None:
+            check_writable(file)
+    amount, options = None if r is None else Schedule.from_text(r), parse_options(option)
 
+    from catis.api import apply, wanted_reduction
+    from catis.models import load_model
 
-def load_any(name: str, checkpoint: Path | None, random_weights: bool) -> nn.Module:
-    """A model in eval mode, as `catis.models.load_model` gives it; timm's also with random weights."""
-    if random_weights and timm.is_model(name):
-        net: nn.Module = timm.create_model(name)
-        return net.eval()
-    return load_model(name, checkpoint)[0].eval()
+    reduction = wanted_reduction(method, r=amount, recipe=recipe, **options)
+    net = load_model(model, checkpoint, fetches_weights(model, checkpoint, pretrained)).eval()
+    _export(apply(net, reduction), onnx, program, batch, tolerance, openvino, Console())
 
 
 def _export(
@@ -58,6 +76,10 @@ def _export(
     openvino: bool,
     console: Console,
 ) -> None:
+    from catis import hosts
+    from catis.export import export_onnx, save_program
+    from catis.recipe import save_recipe
+
     shape = None if batch is None else hosts.find(net).example_shape(batch)
     if program is not None:
         _say(save_program(net, program, input_shape=shape, dynamic_batch=batch is None, tolerance=tolerance), console)

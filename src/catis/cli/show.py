@@ -14,10 +14,11 @@ from catis.cli.arguments import (
     MethodName,
     Options,
     Pretrained,
+    fetches_weights,
     output_option,
-    parse_amount,
     parse_options,
 )
+from catis.core.schedule import Schedule
 from catis.files import check_writable, replacing
 
 __all__ = ["show_command"]
@@ -30,7 +31,7 @@ def show_command(
     method: MethodName = "catis",
     option: Options = None,
     checkpoint: Checkpoint = None,
-    pretrained: Pretrained = False,
+    pretrained: Pretrained = None,
     after: Annotated[
         str,
         typer.Option(metavar="BLOCKS", help="Draw after these blocks, such as 3,6,9; default: quarters of the depth."),
@@ -39,9 +40,12 @@ def show_command(
     evicted: Annotated[
         Literal["white", "black", "dim"], typer.Option(help="How evicted patches look; white vanishes on white images.")
     ] = "white",
-    out: Annotated[Path, output_option("PNG file to write.", "--out")] = Path("catis.png"),
+    output: Annotated[Path, output_option("PNG file to write.", "--out")] = Path("catis.png"),
 ) -> None:
     """Draw which patches merge and which are evicted over the depth of a model, and name the class before and after."""
+    amount, options, blocks = Schedule.from_text(r), parse_options(option), _parse_blocks(after)
+    check_writable(output, ".png")
+
     from catis.core.reduction import Reduction
     from catis.models import is_zoo_model, load_model
     from catis.pictures.classes import name_classes
@@ -49,18 +53,18 @@ def show_command(
     from catis.pictures.files import trace_files
 
     console = Console(highlight=False, soft_wrap=True)
-    reduction, blocks = Reduction.of(method, parse_amount(r), **parse_options(option)), _parse_blocks(after)
-    check_writable(out, ".png")
-    net = load_model(model, checkpoint, bool(pretrained))
+    reduction = Reduction.of(method, amount, **options)
+    fetched = fetches_weights(model, checkpoint, pretrained)
+    net = load_model(model, checkpoint, fetched)
     traced, captions = trace_files(net, images, reduction, name_classes(net, is_zoo_model(model)))
-    if checkpoint is None and not pretrained and not is_zoo_model(model) and not Path(model).is_dir():
+    if not fetched and checkpoint is None and not is_zoo_model(model) and not Path(model).is_dir():
         console.print(f"[yellow]note:[/yellow] {model} has random weights; add --checkpoint FILE or --pretrained")
     traced.table(f"{model}, {method} r={r}, {len(images)} image(s)").print(console)
     style: dict[str, Any] = {"heat_maps": heat_maps, "evicted": evicted}
     figures = [traced.show(place, blocks, caption=caption, **style) for place, caption in enumerate(captions)]
-    with replacing(out) as partial:
+    with replacing(output) as partial:
         stack(figures).save(partial, format="PNG")
-    console.print("\n".join([*captions, f"wrote {out}"]), markup=False)
+    console.print("\n".join([*captions, f"wrote {output}"]), markup=False)
 
 
 def _parse_blocks(text: str) -> list[int] | None:

@@ -85,6 +85,8 @@ def build_model(name: str, *, device: str = "cpu", pretrained: bool = False, **s
             model: nn.Module = timm.create_model(name, pretrained=pretrained, **settings)
         except (RuntimeError, TypeError) as error:  # an unknown tag, no weights to fetch, a setting it does not have
             raise ValueError(f"timm cannot build {name!r}: {error}") from error
+    if getattr(getattr(model, "patch_embed", None), "num_patches", None) == 0:
+        raise ValueError(f"{name} with {settings}: the image is smaller than one patch of the model")
     return model
 
 

@@ -17,6 +17,8 @@ __all__ = ["PRECISIONS", "DataSpec", "ModelSpec", "OnError", "Precision", "RunSp
 Precision = Literal["float32", "bfloat16", "float16", "amp", "amp-bfloat16"]
 PRECISIONS: tuple[Precision, ...] = ("float32", "bfloat16", "float16", "amp", "amp-bfloat16")
 """The model's dtype, or autocast: `amp` in float16, as timm's default is, `amp-bfloat16` in bfloat16."""
+INTERPOLATIONS = ("nearest", "bilinear", "bicubic", "box", "hamming", "lanczos")
+"""Names that timm and Pillow have for ways to resize."""
 OnError = Literal["skip", "raise"]
 
 
@@ -50,6 +52,10 @@ class ModelSpec:
     mean: tuple[float, float, float] | None = None
     std: tuple[float, float, float] | None = None
     interpolation: str | None = None
+
+    def __post_init__(self) -> None:
+        if self.interpolation is not None and self.interpolation not in INTERPOLATIONS:
+            raise ValueError(f"interpolation={self.interpolation!r}: expected one of {', '.join(INTERPOLATIONS)}")
 
     def load(self) -> tuple[nn.Module, Preprocessing]:
         """The model in eval mode, and how it wants its images."""

@@ -63,7 +63,10 @@ def _models(root: Table) -> tuple[ModelEntry, ...]:
 
 def _model(label: str, table: Table) -> ModelEntry:
     checkpoint = table.place("checkpoint")
-    spec = ModelSpec(
+    spec = _checked(
+        table,
+        "",
+        ModelSpec,
         name=table.take("name", str, label),
         checkpoint=None if checkpoint is None else str(checkpoint),
         pretrained=table.take("pretrained", bool, False),
