@@ -99,7 +99,7 @@ def folder(tmp_path_factory):
     return folder
 
 
-@pytest.mark.parametrize(("command", "option", "value"), cases())
+@pytest.mark.parametrize(("command", "option", "value"), list(cases()))
 def test_wrong_values_are_sentences(command, option, value, folder, monkeypatch):
     assert value is not None, f"no wrong value is known for {option} of catis {command}: add it to WRONG"
     monkeypatch.chdir(folder)
