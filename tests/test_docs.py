@@ -33,7 +33,7 @@ def blocks(text: str, language: str) -> list[str]:
     return re.findall(rf"```{language}\n(.*?)```", text, re.DOTALL)
 
 
-RUNNABLE = [ROOT / "README.md", ROOT / "docs" / "api.md", ROOT / "docs" / "extending.md"]
+RUNNABLE = [ROOT / "README.md", *(ROOT / "docs" / page for page in ("api.md", "extending.md", "hosts.md"))]
 SNIPPETS = [(page.name, code) for page in RUNNABLE for code in blocks(page.read_text(), "python")]
 
 

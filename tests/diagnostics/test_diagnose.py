@@ -84,7 +84,16 @@ def test_the_model_comes_back_as_it_was(model, images):
 @pytest.mark.parametrize("method", ["tome", "tofu", "pitome", "mctf"])
 def test_every_method(model, images, method):
     found = diagnose(model, images[:3], method=method, r=2, preprocessing=SMALL)
-    assert found.verdict.state in ("healthy", "trigger soon", "collapsed: structural", "collapsed: semantic")
+    inputs = SMALL.normalise(images[:3])
+    with torch.inference_mode():
+        vanilla = model(inputs).argmax(-1)
+        with catis.applied(model, method, r=2):
+            stayed = (model(inputs).argmax(-1) == vanilla).double().mean().item()
+    assert found.agreement.mean == pytest.approx(stayed)
+    assert 0 <= found.agreement.low <= found.agreement.high <= 1
+    assert (found.verdict.state == "too few images to tell") == (stayed > 0.5)  # of three, two flips are a collapse
+    assert (found.r_crit_predicted is None) or stayed < 1
+    assert [row["tokens reduced"] for row in rows(found)] == [14, 12, 10, 8, 6]
     assert (found.dual is not None) == (method == "tofu")  # the only one of these that merges and evicts
 
 
@@ -97,6 +106,14 @@ def test_a_model_without_cls_or_classifier(images):
     assert "s_cls" not in found.consistency
     assert found.r == "r=2"  # 16 patches, half of them gone over 4 blocks
     json.dumps(found.to_dict(), allow_nan=False)
+
+
+def test_batches_are_refused_with_a_sentence(model, images):
+    loader = torch.utils.data.DataLoader([torch.zeros(3, 64, 64)] * 4, batch_size=2)
+    with pytest.raises(ValueError, match="data is a DataLoader: expected a folder or a sequence of uint8"):
+        diagnose(model, loader, preprocessing=SMALL)
+    with pytest.raises(ValueError, match="data is a list_iterator"):
+        diagnose(model, iter(images), preprocessing=SMALL)
 
 
 def test_one_image_and_so_many_tokens_gone_that_one_is_left(model, images):
@@ -199,10 +216,13 @@ def call(*arguments):
 def test_command_prints_tables_and_writes_json_and_figure(checkpoint, folder, tmp_path):
     (folder / "bad [x].png").write_text("no image")
     out = tmp_path / "out"
-    result = call("test_vit", "--data", folder, "--checkpoint", checkpoint, "-r", 3, "-m", "tome", "-o", out)
+    result = call("test_vit", "--data", folder, "--checkpoint", checkpoint, "-r", 3, "-m", "tome", "-o", out, "--table")
     assert result.exit_code == 0, result.output
-    for word in ("pairwise", "delta F", "shallow", "r_crit predicted", "agreement with vanilla", "points of agreement"):
+    for word in ("pairwise", "delta F", "shallow", "r_crit forecast", "points of agreement"):
         assert word in result.output
+    verdict = [line for line in result.output.splitlines() if line.strip()][:3]
+    assert ": test_vit, tome r=3, 3 images" in verdict[0]
+    assert "points of agreement" in verdict[1]
     assert "not read: bad [x].png" in result.output
     assert "1 images could not be read" in result.output
     written = json.loads(Path(f"{out}.json").read_text())

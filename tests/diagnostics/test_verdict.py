@@ -1,4 +1,4 @@
-"""The verdict's four states with their numbers, and the prediction of r_crit from one probe."""
+"""The verdict's five states with their numbers, and the prediction of r_crit from one probe."""
 
 import math
 
@@ -21,10 +21,15 @@ def share(mean, n=1000):
     ("agreement", "rise", "r", "r_crit", "state"),
     [
         (share(0.99), 0.0, 4, 12, "healthy"),
-        (share(0.95), 0.2, 4, 12, "healthy"),  # exactly 5 points is not more than 5
-        (share(0.96), 0.0, 10, 12, "trigger soon"),
-        (share(0.96), 0.0, 9, 12, "healthy"),
-        (share(0.96), 0.0, 9, None, "healthy"),
+        (share(0.95), 0.2, 4, 12, "too few images to tell"),  # the limit itself: no number of images decides
+        (share(0.85, 20), 0.2, 4, 12, "too few images to tell"),  # 15 points lost, but 3.2 to 37.9 is the interval
+        (share(1.0, 1), 0.0, 4, 12, "too few images to tell"),
+        (share(1.0, 71), 0.0, 4, 12, "too few images to tell"),
+        (share(1.0, 72), 0.0, 4, 12, "healthy"),
+        (share(0.97), 0.0, 10, 12, "trigger soon"),
+        (share(0.97), 0.0, 9, 12, "healthy"),
+        (share(0.97), 0.0, 9, None, "healthy"),
+        (share(0.97), 0.0, 9, math.inf, "healthy"),
         (share(0.80), 0.06, 13, 12, "collapsed: structural"),
         (share(0.80), 0.04, 13, 12, "collapsed: semantic"),
         (None, 0.06, 13, None, "collapsed: structural"),
@@ -46,7 +51,12 @@ def test_reasons_carry_the_numbers():
 
 
 def test_few_images_are_said_to_be_few_also_when_none_changed():
-    assert "+-39.7" in judge(share(1.0, 1), 0.0, 4, 12).reasons[0]
+    assert "n=1: 0.0 to 97.5" in judge(share(1.0, 1), 0.0, 4, 12).reasons[0]
+
+
+def test_no_forecast_where_no_image_flipped_is_said():
+    assert any("not forecast" in reason for reason in judge(share(1.0), 0.0, 4, None).reasons)
+    assert any("beyond half" in reason for reason in judge(share(1.0), 0.0, 4, math.inf).reasons)
 
 
 def test_flip_curve_finds_the_logistic_that_made_the_flips():

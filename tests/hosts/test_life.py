@@ -4,6 +4,7 @@ import copy
 import io
 import pickle
 import threading
+import time
 
 import pytest
 import torch
@@ -294,3 +295,60 @@ def test_global_hooks_see_idle_modules_too():
     finally:
         handle.remove()
     assert model.blocks[0].ls1 in seen
+
+
+@pytest.mark.parametrize("family", ["vit", "deit3", "deit-distilled", "gap", "siglip-map"])
+def test_an_empty_batch_has_vanillas_result(family):
+    model = build(family)
+    empty = images(model, batch=0)
+    expected = model(empty), model.forward_features(empty)
+    for method in ("catis", "tome", "mctf"):
+        catis.apply(model, method, r=3)
+        assert [out.shape for out in (model(empty), model.forward_features(empty))] == [out.shape for out in expected]
+
+
+def test_an_empty_batch_that_vanilla_refuses_is_refused_alike():
+    model = build("dinov3")
+    empty = images(model, batch=0)
+    for _ in range(2):
+        with pytest.raises(RuntimeError, match="cannot reshape tensor of 0 elements"):
+            model(empty)
+        catis.apply(model, "tome", r=3)
+
+
+def test_a_call_ends_with_the_reduction_it_began_with():
+    """Another thread applies and removes all the time; each result is vanilla's or that of one of two reductions."""
+    model = build("vit")
+    x = images(model)
+    with torch.inference_mode():
+        allowed = [model(x)]
+        for r in (3, 5):
+            catis.apply(model, "tome", r=r)
+            allowed.append(model(x))
+    done, switches, problems = threading.Event(), 0, []
+
+    def forward():
+        with torch.inference_mode():
+            while not done.is_set():
+                try:
+                    output = model(x)
+                except (AttributeError, TypeError, RuntimeError) as error:
+                    problems.append(repr(error))
+                    return
+                if not any(torch.equal(output, logits) for logits in allowed):
+                    problems.append("a result that is neither")
+
+    threads = [threading.Thread(target=forward) for _ in range(2)]
+    for thread in threads:
+        thread.start()
+    end = time.monotonic() + 3
+    while time.monotonic() < end and not problems:
+        catis.apply(model, "tome", r=3)
+        catis.apply(model, "tome", r=5)
+        catis.remove(model)
+        switches += 3
+    done.set()
+    for thread in threads:
+        thread.join()
+    assert problems == []
+    assert switches > 100

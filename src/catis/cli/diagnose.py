@@ -56,6 +56,7 @@ def diagnose_command(
     crop_pct: Annotated[
         float | None, typer.Option(min=0.01, max=1.0, help="Share that the centre crop keeps; by default the model's.")
     ] = None,
+    table: Annotated[bool, typer.Option("--table", help="Also print the numbers of every block.")] = False,
     measure: Annotated[bool, typer.Option("--measure", help="Also measure r_crit, by bisection.")] = False,
     output: Annotated[Path, output_option("Write OUTPUT.json and OUTPUT.svg.")] = Path("diagnosis"),
 ) -> None:
@@ -82,63 +83,71 @@ def diagnose_command(
     net, preprocessing = spec.load()
     with progress_bar(console) as bar:
         task = bar.add_task("images", total=None)
-        found = diagnose(
+        diagnosis = diagnose(
             net, data, method=method, r=amount, corruption=corruption, severity=severity, seed=seed, measure=measure,
             batch_size=batch_size, limit=limit, preprocessing=preprocessing,
             progress=lambda done, total: bar.update(task, completed=done, total=total),
         )  # fmt: skip
-    show(found, model, console)
-    found.save(report)
-    save_figure(found, figure)
+    show(diagnosis, model, console, table)
+    diagnosis.save(report)
+    save_figure(diagnosis, figure)
     console.print(f"wrote {report} and {figure}", highlight=False, soft_wrap=True)
-    if not found.complete:
+    if not diagnosis.complete:
         raise typer.Exit(INTERRUPTED)
 
 
-def show(found: Diagnosis, model: str, console: Console) -> None:
-    """Print the per-layer table, the bands, the fits, and the verdict with its reasons."""
-    state = "" if found.complete else ", interrupted"
-    title = f"{model}, {found.method} {found.r}, {found.n} images{state}; rho_s under {found.corruption}"
-    Table(list(COLUMNS.values()), _body(found), title=title).print(console)
-    signals = {name: band for name, band in found.bands().items() if name not in ("frobenius", "pool_share")}
+def show(diagnosis: Diagnosis, model: str, console: Console, table: bool) -> None:
+    """Print the verdict in three lines; then, if asked for, the table of all blocks, the bands and the fits."""
+    verdict, state = diagnosis.verdict, "" if diagnosis.complete else ", interrupted"
+    colour = {"healthy": "green", "trigger soon": "yellow", "too few images to tell": "yellow"}.get(
+        verdict.state, "red"
+    )
+    title = f"{model}, {diagnosis.method} {diagnosis.r}, {diagnosis.n} images{state}"
+    console.print(f"[bold {colour}]{verdict.state}[/bold {colour}]: {escape(title)}", highlight=False, soft_wrap=True)
+    for line in (verdict.reasons[0], "; ".join([*verdict.reasons[1:], _critical(diagnosis)])):
+        console.print(f"  {line}", highlight=False, markup=False, soft_wrap=True)
+    if table:
+        _show_tables(diagnosis, title, console)
+    for name, reason in diagnosis.broken[:10]:
+        console.print(f"[yellow]not read:[/yellow] {escape(f'{name}: {reason}')}", highlight=False, soft_wrap=True)
+    if diagnosis.broken:
+        console.print(f"{len(diagnosis.broken)} images could not be read and were left out", highlight=False)
+
+
+def _show_tables(diagnosis: Diagnosis, title: str, console: Console) -> None:
+    title = f"{title}; rho_s under {diagnosis.corruption}"
+    Table(list(COLUMNS.values()), _body(diagnosis), title=title).print(console)
+    signals = {name: band for name, band in diagnosis.bands().items() if name not in ("frobenius", "pool_share")}
     names = ["shallow", "middle", "deep", "layers"]
     body = [[signal, *(_cell(band[name]) for name in names)] for signal, band in signals.items()]
     Table(["signal", *names], body, title="rho_s by depth").print(console)
-    if found.amplifier is not None:
-        fit = found.amplifier
+    if diagnosis.amplifier is not None:
+        fit = diagnosis.amplifier
         console.print(
             f"distortion: beta {fit.beta:.3f} [{fit.beta_low:.3f}, {fit.beta_high:.3f}], R2 {fit.r_squared:.3f} against"
             f" {fit.linear_r_squared:.3f} of a straight line (p {fit.p_value:.2g}): {fit.growth}",
             highlight=False,
             markup=False,
         )
-    if found.agreement is not None:
-        console.print(f"agreement with vanilla: {found.agreement.mean:.3f} (n={found.agreement.n})", highlight=False)
-    console.print(_critical(found), highlight=False, markup=False)
-    for name, reason in found.broken[:10]:
-        console.print(f"[yellow]not read:[/yellow] {escape(f'{name}: {reason}')}", highlight=False, soft_wrap=True)
-    if found.broken:
-        console.print(f"{len(found.broken)} images could not be read and were left out", highlight=False)
-    colour = {"healthy": "green", "trigger soon": "yellow"}.get(found.verdict.state, "red")
-    console.print(f"[bold {colour}]{found.verdict.state}[/bold {colour}]", highlight=False)
-    for reason in found.verdict.reasons:
-        console.print(f"  {reason}", highlight=False, markup=False)
 
 
-def _body(found: Diagnosis) -> list[list[Any]]:
+def _body(diagnosis: Diagnosis) -> list[list[Any]]:
     from catis.diagnostics.report import rows
 
-    return [[int(row["layer"]), *(_cell(row.get(name)) for name in list(COLUMNS)[1:])] for row in rows(found)]
+    return [[int(row["layer"]), *(_cell(row.get(name)) for name in list(COLUMNS)[1:])] for row in rows(diagnosis)]
 
 
-def _critical(found: Diagnosis) -> str:
-    if found.agreement is None:
-        return "r_crit: not predicted, the model has no classifier"
-    word = "none up to half of the tokens" if found.r_crit_predicted is None else str(found.r_crit_predicted)
-    line = f"r_crit predicted from this probe: {word}"
-    if found.r_crit_measured is not None:
-        line += f"; measured: {found.r_crit_measured.r or 'none'} (tried {sorted(found.r_crit_measured.scores)})"
-    return line
+def _critical(diagnosis: Diagnosis) -> str:
+    if diagnosis.agreement is None:
+        return "r_crit: not forecast, the model has no classifier"
+    forecast = (
+        "none up to half of the tokens" if diagnosis.r_crit_predicted is None else str(diagnosis.r_crit_predicted)
+    )
+    line = (
+        f"r_crit forecast: {forecast if diagnosis.agreement.mean < 1 else 'none, as no image flipped (try --measure)'}"
+    )
+    measured = diagnosis.r_crit_measured
+    return line if measured is None else f"{line}; measured: {measured.r or 'none'} (tried {sorted(measured.scores)})"
 
 
 def _cell(value: Any) -> str:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 
 import numpy as np
@@ -54,19 +55,27 @@ def conclude(
         agreement=reduced.agreement(),
         r_crit_predicted=predicted,
         r_crit_measured=measured,
-        verdict=_judge(vanilla, reduced, distortion, predicted if measured is None else measured.r),
+        verdict=_judge(vanilla, reduced, distortion, _reachable(reduced, predicted, measured)),
         broken=broken,
         complete=complete,
     )
 
 
 def _judge(
-    vanilla: VanillaProbe, reduced: ReducedProbe, distortion: dict[str, list[Estimate]], r_crit: int | None
+    vanilla: VanillaProbe, reduced: ReducedProbe, distortion: dict[str, list[Estimate]], r_crit: float | None
 ) -> Verdict:
     wanted = reduced.schedule.r
     removed = sum(_means(distortion["merged"])) + sum(_means(distortion["evicted"]))
     r = wanted if isinstance(wanted, int) else removed / reduced.facts.depth
     return judge(reduced.agreement(), off_rise(vanilla.off.compute(), reduced.off.compute()), r, r_crit)
+
+
+def _reachable(reduced: ReducedProbe, predicted: int | None, measured: CriticalR | None) -> float | None:
+    """r_crit as far as it is known: infinite beyond half of the tokens, None where nothing was forecast."""
+    if measured is None and not reduced.flipped:
+        return None
+    r_crit = predicted if measured is None else measured.r
+    return math.inf if r_crit is None else r_crit
 
 
 def off_rise(vanilla: Layers, reduced: Layers) -> float:
@@ -121,7 +130,7 @@ def _of(channel: Distortion) -> list[Estimate]:
 
 
 def _predict(probe: ReducedProbe, fit: AmplifierFit | None) -> int | None:
-    if fit is None or probe.agreement() is None:
+    if fit is None or not probe.flipped:  # with no flip there is nothing to tell the tolerance from
         return None
     return predict_critical_r(
         fit.channel, probe.flips.compute(), probe.schedule, probe.facts.depth, probe.num_patches, probe.facts.has_cls

@@ -107,6 +107,11 @@ def image_source(data: str | Path | Sequence[Any], preprocessing: Preprocessing,
     """A folder's images, or the arrays given."""
     if isinstance(data, (str, Path)):
         return ImageFolder(data, preprocessing, limit)
+    if not (hasattr(data, "__len__") and hasattr(data, "__getitem__")):
+        raise ValueError(
+            f"data is a {type(data).__name__}: expected a folder or a sequence of uint8 (H, W, 3) arrays, since they "
+            "are corrupted here before they are normalised; a DataLoader or an iterable gives batches that are"
+        )
     if len(data) == 0:
         raise ValueError("no images were given: expected a folder or a sequence of uint8 (H, W, 3) arrays")
     return ImageArrays(data if limit is None else [data[i * len(data) // limit] for i in range(min(limit, len(data)))])

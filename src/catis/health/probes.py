@@ -22,6 +22,7 @@ from catis.diagnostics.distortion import Distortion, channel_amounts, cosine_dis
 from catis.diagnostics.estimates import Estimate, LayerMeans
 from catis.diagnostics.prediction import FlipCurve
 from catis.diagnostics.replay import Decisions, Replay
+from catis.diagnostics.verdict import share_interval
 from catis.methods.catis import Catis
 
 __all__ = ["ReducedProbe", "Reference", "VanillaProbe", "watch"]
@@ -132,7 +133,16 @@ class ReducedProbe:
 
     def agreement(self) -> Estimate | None:
         """Share of images whose class stayed; None for a model without classifier."""
-        return self._agreement["agreement"][0] if self._agreement.names() else None
+        if not self._agreement.names():
+            return None
+        share = self._agreement["agreement"][0]
+        return Estimate(share.mean, *share_interval(share), share.n)
+
+    @property
+    def flipped(self) -> bool:
+        """Whether any image changed its class."""
+        agreement = self.agreement()
+        return agreement is not None and agreement.mean < 1
 
     def _does_both(self) -> bool:
         totals = self.distortion.compute()
