@@ -83,7 +83,7 @@ BAD = [
     (["tiny-6", "--img-size", "64"], "fixed shape"),
     (["tiny-6", "--results-file", "rows.xls"], "ends in .csv or .json"),
     (["tiny-6", "--data", "nowhere"], "no images in nowhere"),
-    (["tiny-6", "--checkpoint", "weights.pth"], "expected a .safetensors file"),
+    (["tiny-6", "--checkpoint", "weights.ckpt"], "expected a .safetensors file"),
 ]
 
 

@@ -243,7 +243,7 @@ def test_command_reports_an_empty_folder(checkpoint, tmp_path):
     [
         (["no_such_vit"], "neither in timm nor in the zoo"),
         (["test_vit", "--method", "tomme"], "expected one of"),
-        (["resnet18", "--checkpoint", "x.bin"], "expected a .safetensors"),
+        (["resnet18", "--checkpoint", "x.ckpt"], "expected a .safetensors"),
         (["test_vit", "--checkpoint", "missing.safetensors"], "missing.safetensors"),
     ],
 )

@@ -53,7 +53,7 @@ Options = Annotated[
     typer.Option("--option", metavar="NAME=VALUE", help="Option of the method, such as tau=0.8; may be repeated."),
 ]
 Checkpoint = Annotated[
-    Path | None, typer.Option("--checkpoint", metavar="FILE", help="Weights of the model, .safetensors.")
+    Path | None, typer.Option("--checkpoint", metavar="FILE", help="Weights of the model: .safetensors, or .pth.")
 ]
 Pretrained = Annotated[
     bool | None,

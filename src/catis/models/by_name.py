@@ -8,10 +8,9 @@ from typing import Any
 
 import timm
 import torch
-from safetensors import SafetensorError
-from safetensors.torch import load_file
 from torch import nn
 
+from catis.models.checkpoints import load_weights, read_weights
 from catis.models.transformers_models import build_hf, is_hf_model, load_hf
 from catis.zoo.models import build as build_zoo
 from catis.zoo.models import list_models as list_zoo
@@ -33,7 +32,8 @@ def load_model(
     Args:
         name: A timm name, with a tag or without, a zoo name such as "tiny-12", or a transformers model: a directory
             that `save_pretrained` wrote, or `org/name`.
-        checkpoint: A .safetensors file with the model's weights.
+        checkpoint: A file with the model's weights: .safetensors, or .pth and its like (timm's training checkpoints,
+            whose average over training goes first). The number of classes is the file's.
         pretrained: Let timm or transformers fetch weights from the hub.
         settings: Passed on to timm.create_model, such as img_size=384.
 
@@ -58,10 +58,10 @@ def load_model(
     if is_hf_model(name):
         _refuse_for_hf(name, {"checkpoint": checkpoint} if checkpoint is not None else settings)
         return load_hf(name, pretrained)
-    path = None if checkpoint is None else _checked_path(checkpoint)
+    weights = None if checkpoint is None else read_weights(checkpoint)
     model = build_model(name, pretrained=pretrained, **settings)
-    if path is not None:
-        _load_weights(model, name, path)
+    if checkpoint is not None and weights is not None:
+        load_weights(model, name, checkpoint, weights, settings)
     return model.eval()
 
 
@@ -109,21 +109,3 @@ def _unknown(name: str) -> str:
     arch = name.split(".")[0]
     near = get_close_matches(arch, [*list_zoo(), *timm.list_models()], n=5) or list_zoo()
     return f"model {name!r} is neither in timm nor in the zoo. Close to it: {', '.join(near)}"
-
-
-def _checked_path(checkpoint: str | Path) -> Path:
-    path = Path(checkpoint)
-    if path.suffix != ".safetensors":
-        raise ValueError(f"checkpoint {path}: expected a .safetensors file (pickled weights can run code)")
-    if not path.is_file():
-        raise ValueError(f"checkpoint {path}: no such file")
-    return path
-
-
-def _load_weights(model: nn.Module, name: str, path: Path) -> None:
-    try:
-        model.load_state_dict({key: value.float() for key, value in load_file(path).items()})
-    except SafetensorError as error:
-        raise ValueError(f"checkpoint {path} is not a safetensors file: {error}") from error
-    except RuntimeError as error:
-        raise ValueError(f"checkpoint {path} does not fit {name}: {error}") from error
