@@ -106,11 +106,11 @@ def count_macs(cost: ModelCost, facts: ModelFacts, reduction: Reduction | None, 
     """Multiply-adds of one forward pass of one image."""
     patches, prefix = cost.num_patches, facts.num_prefix
     total = cost.embed_weights * patches + cost.head_weights
-    for layer, block in enumerate(cost.blocks):
-        r = 0 if reduction is None else reduction.amount(layer, patches, prefix)
+    for index, block in enumerate(cost.blocks):
+        r = 0 if reduction is None else reduction.amount(index, patches, prefix)
         total += _block_macs(block, patches + prefix, patches - r + prefix)
         if overhead and r and reduction is not None:
-            total += reduction.method.macs(_shape(block, facts, layer, patches, r))
+            total += reduction.method.macs(_shape(block, facts, index, patches, r))
         patches -= r
     read = patches + (prefix if cost.pool_prefix else 0)
     return total + read * (cost.pool_weights + 2 * cost.pool_width)
@@ -121,9 +121,9 @@ def _block_macs(block: BlockCost, entering: int, leaving: int) -> int:
     return entering * block.attention_weights + products + leaving * block.mlp_weights
 
 
-def _shape(block: BlockCost, facts: ModelFacts, layer: int, patches: int, r: int) -> BlockShape:
+def _shape(block: BlockCost, facts: ModelFacts, index: int, patches: int, r: int) -> BlockShape:
     return BlockShape(
-        layer=layer,
+        layer=index,
         depth=facts.depth,
         num_patches=patches,
         num_prefix=facts.num_prefix,

@@ -58,9 +58,9 @@ class Cases:
         ready = {variant: _Ready(forward_step(net, images, self._precision)) for variant, net in self.variants.items()}
         if compiled:
             ready = {variant: self._compiled(variant, images, tell) for variant in self.variants}
-        steps |= {variant: one.step for variant, one in ready.items() if not one.problem}
+        steps |= {variant: state.step for variant, state in ready.items() if not state.problem}
         timed = self._time(steps, tell)
-        return [self._finish(variant, images, compiled, one, timed, tell) for variant, one in ready.items()]
+        return [self._finish(variant, images, compiled, state, timed, tell) for variant, state in ready.items()]
 
     @property
     def _precision(self) -> Precision:

@@ -53,7 +53,7 @@ class Evidence:
         return self.speedup / self.mac_ratio
 
 
-def explain(found: Evidence) -> list[str]:
+def explain(row: Evidence) -> list[str]:
     """Reasons, most important first; empty for a row that is as fast as it should be.
 
     Example:
@@ -61,15 +61,15 @@ def explain(found: Evidence) -> list[str]:
         >>> explain(slow)
         ['slower than the multiply-adds promise; most of the time lost goes to choosing tokens']
     """
-    reasons = [_unsteady(found)]
-    if found.efficiency > SUSPICIOUS:
-        reasons.append(_too_good(found))
-    elif found.efficiency < FAIR:
-        reasons += [_account(found), _batch(found) or _overhead(found), _unfused(found), _attention_map(found)]
-    return [told for told in (*reasons, _data(found)) if told]
+    reasons = [_unsteady(row)]
+    if row.efficiency > SUSPICIOUS:
+        reasons.append(_too_good(row))
+    elif row.efficiency < FAIR:
+        reasons += [_account(row), _batch(row) or _overhead(row), _unfused(row), _attention_map(row)]
+    return [told for told in (*reasons, _data(row)) if told]
 
 
-def lost_time(found: Evidence) -> dict[str, float]:
+def lost_time(row: Evidence) -> dict[str, float]:
     """Seconds by which the pass misses vanilla / MAC ratio, split by cause; the parts add up to the whole.
 
     Example:
@@ -78,11 +78,11 @@ def lost_time(found: Evidence) -> dict[str, float]:
         {'products': 2.0, 'choosing': 1.0, 'merging': 1.0, 'bias': 0.0, 'rest': 1.0}
     """
     parts: dict[str, float] = {}
-    if found.roofline_vanilla is not None and found.roofline_reduced is not None:
-        parts["products"] = found.roofline_reduced - found.roofline_vanilla / found.mac_ratio
-    if found.phases is not None:
-        parts |= {"choosing": found.phases.choose, "merging": found.phases.merge, "bias": found.phases.bias}
-    parts["rest"] = found.reduced - found.vanilla / found.mac_ratio - sum(parts.values())
+    if row.roofline_vanilla is not None and row.roofline_reduced is not None:
+        parts["products"] = row.roofline_reduced - row.roofline_vanilla / row.mac_ratio
+    if row.phases is not None:
+        parts |= {"choosing": row.phases.choose, "merging": row.phases.merge, "bias": row.phases.bias}
+    parts["rest"] = row.reduced - row.vanilla / row.mac_ratio - sum(parts.values())
     return parts
 
 
@@ -95,66 +95,66 @@ _WORDS = {
 }
 
 
-def _account(found: Evidence) -> str:
-    parts = lost_time(found)
+def _account(row: Evidence) -> str:
+    parts = lost_time(row)
     main = max(parts, key=lambda name: parts[name])
-    what = "slower than vanilla" if found.speedup < 1 else "slower than the multiply-adds promise"
+    what = "slower than vanilla" if row.speedup < 1 else "slower than the multiply-adds promise"
     return f"{what}; most of the time lost goes to {_WORDS[main]}"
 
 
-def _batch(found: Evidence) -> str:
+def _batch(row: Evidence) -> str:
     """The same image costs less in a larger batch: kernels and calls are not filled."""
-    if found.larger is None or found.larger[0] <= found.batch_size:
+    if row.larger is None or row.larger[0] <= row.batch_size:
         return ""
-    batch, seconds = found.larger
-    here, there = found.vanilla / found.batch_size, seconds / batch
+    batch, seconds = row.larger
+    here, there = row.vanilla / row.batch_size, seconds / batch
     if here < _UNSATURATED * there:
         return ""
     return (
-        f"batch too small: vanilla takes {_ms(here)} ms an image at batch {found.batch_size}, {_ms(there)} at {batch}; "
+        f"batch too small: vanilla takes {_ms(here)} ms an image at batch {row.batch_size}, {_ms(there)} at {batch}; "
         "what is left over is overhead, which fewer tokens do not shrink"
     )
 
 
-def _overhead(found: Evidence) -> str:
+def _overhead(row: Evidence) -> str:
     """Most of vanilla's pass is not multiply-adds at all."""
-    if found.roofline_vanilla is None or found.roofline_vanilla > _BUSY * found.vanilla:
+    if row.roofline_vanilla is None or row.roofline_vanilla > _BUSY * row.vanilla:
         return ""
     return (
-        f"overhead-bound: matrix products are only {found.roofline_vanilla / found.vanilla:.0%} of vanilla's pass; "
+        f"overhead-bound: matrix products are only {row.roofline_vanilla / row.vanilla:.0%} of vanilla's pass; "
         "fewer tokens shrink little of the rest, a larger batch or torch.compile may"
     )
 
 
-def _unfused(found: Evidence) -> str:
-    if found.phases is None or found.phases.unfused <= 0:
+def _unfused(row: Evidence) -> str:
+    if row.phases is None or row.phases.unfused <= 0:
         return ""
     return (
-        f"attention is not fused: the model writes out its attention maps, {_ms(found.phases.unfused)} ms more than "
+        f"attention is not fused: the model writes out its attention maps, {_ms(row.phases.unfused)} ms more than "
         "scaled_dot_product_attention takes on the same tokens (timm: fused_attn, transformers: attn_implementation)"
     )
 
 
-def _attention_map(found: Evidence) -> str:
-    if found.phases is None or found.phases.attention_map <= 0:
+def _attention_map(row: Evidence) -> str:
+    if row.phases is None or row.phases.attention_map <= 0:
         return ""
     return (
         f"the method needs the whole attention map, which the fused kernel never makes: going through it a second "
-        f"time takes {_ms(found.phases.attention_map)} ms of the {_ms(found.phases.choose)} that choosing takes"
+        f"time takes {_ms(row.phases.attention_map)} ms of the {_ms(row.phases.choose)} that choosing takes"
     )
 
 
-def _too_good(found: Evidence) -> str:
+def _too_good(row: Evidence) -> str:
     start = (
-        f"efficiency {found.efficiency:.2f} is above {SUSPICIOUS}: fewer multiply-adds cannot save more time than they "
+        f"efficiency {row.efficiency:.2f} is above {SUSPICIOUS}: fewer multiply-adds cannot save more time than they "
         "took, so something else differs"
     )
-    if found.roofline_vanilla is None or found.roofline_reduced is None:
+    if row.roofline_vanilla is None or row.roofline_reduced is None:
         return f"{start}; time vanilla again, alone and with fused attention, before quoting it"
-    roofline = found.roofline_vanilla / found.roofline_reduced
-    if roofline > SUSPICIOUS * found.mac_ratio:
+    roofline = row.roofline_vanilla / row.roofline_reduced
+    if roofline > SUSPICIOUS * row.mac_ratio:
         return f"{start}: the products alone are {roofline:.2f} times as fast, since fewer tokens fit the caches better"
-    if found.phases is not None and found.phases.unfused > 0:
+    if row.phases is not None and row.phases.unfused > 0:
         return f"{start}: vanilla's attention is not fused, which makes the baseline slow"
     return (
         f"{start}; the products alone are only {roofline:.2f} times as fast, so vanilla was slow for another reason, "
@@ -162,20 +162,20 @@ def _too_good(found: Evidence) -> str:
     )
 
 
-def _data(found: Evidence) -> str:
+def _data(row: Evidence) -> str:
     """Reading in the background hides behind computing, or the other way round."""
-    if found.reading is None or found.reading <= found.reduced:
+    if row.reading is None or row.reading <= row.reduced:
         return ""
-    best = max(found.reading, found.vanilla) / max(found.reading, found.reduced)
+    best = max(row.reading, row.vanilla) / max(row.reading, row.reduced)
     return (
-        f"data-bound: reading a batch takes {_ms(found.reading)} ms, computing it {_ms(found.reduced)}; end to end, "
+        f"data-bound: reading a batch takes {_ms(row.reading)} ms, computing it {_ms(row.reduced)}; end to end, "
         f"with reading in the background, the speed-up is at most {best:.2f}"
     )
 
 
-def _unsteady(found: Evidence) -> str:
+def _unsteady(row: Evidence) -> str:
     """Rounds that do not agree: no reason is worth more than they are."""
-    if found.spread is None or found.spread[1] < _UNSTEADY * found.spread[0]:
+    if row.spread is None or row.spread[1] < _UNSTEADY * row.spread[0]:
         return ""
     return (
         f"unsteady: the quartiles are more than {_UNSTEADY} times apart, so something else is using the machine; run "

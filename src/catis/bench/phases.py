@@ -65,8 +65,8 @@ def time_phases(
         (True, True, 0.0)
     """
     handle = hosts.find(model)
-    settings = handle.reduction
-    assert settings is not None
+    reduction = handle.reduction
+    assert reduction is not None
     fused = attention_is_fused(model, images, precision)
     total, state, own_way = Phases(), None, False
 
@@ -75,7 +75,7 @@ def time_phases(
         own_way = own_way or block.view is None
         if block.view is not None and block.plan is not None:
             clock = _Clock(precision, images.device, repeats, threads)
-            total = _add(total, _block(block.view, settings.method.plan, state, clock, fused))
+            total = _add(total, _block(block.view, reduction.method.plan, state, clock, fused))
         state = block.state
 
     with torch.no_grad(), precision.autocast(images.device):
@@ -147,12 +147,12 @@ def _block(
         )
         for with_bias, kernel in {(False, True), (view.bias is not None, True), (view.bias is not None, fused)}
     }
-    plain, biased = attention[False, True], attention[view.bias is not None, True]
+    unbiased, biased = attention[False, True], attention[view.bias is not None, True]
     return Phases(
         choose=clock(lambda: plan(view)),
         attention_map=clock(view.attention_received) if asked else 0.0,
         merge=clock(lambda: execute(chosen, view.residual, state)),
-        bias=max(0.0, biased - plain),
+        bias=max(0.0, biased - unbiased),
         unfused=0.0 if fused else max(0.0, attention[view.bias is not None, False] - biased),
     )
 

@@ -19,11 +19,11 @@ Flow = tuple[tuple[int, int], ...]
 """Per block, tokens that enter it and tokens that reach its MLP, prefix included."""
 
 
-def token_flow(cost: ModelCost, num_prefix: int, settings: Reduction | None) -> Flow:
+def token_flow(cost: ModelCost, num_prefix: int, reduction: Reduction | None) -> Flow:
     """How many tokens each block works on, under a reduction or none."""
     patches, flow = cost.num_patches, []
-    for layer in range(len(cost.blocks)):
-        r = 0 if settings is None else settings.amount(layer, patches, num_prefix)
+    for block in range(len(cost.blocks)):
+        r = 0 if reduction is None else reduction.amount(block, patches, num_prefix)
         flow.append((patches + num_prefix, patches - r + num_prefix))
         patches -= r
     return tuple(flow)
@@ -59,9 +59,9 @@ class Roofline:
 
         def step() -> None:
             with torch.no_grad():
-                for one in operands:
-                    kernel: Any = F.linear if len(one) == 2 else F.scaled_dot_product_attention
-                    kernel(*one)
+                for operand in operands:
+                    kernel: Any = F.linear if len(operand) == 2 else F.scaled_dot_product_attention
+                    kernel(*operand)
 
         return step
 
@@ -77,13 +77,13 @@ class Roofline:
         numbers = self._random((max(self._most(flow, batch)),))
 
         def linear(rows: int, weights: Iterable[Tensor]) -> list[tuple[Tensor, ...]]:
-            return [(numbers[: rows * one.shape[1]].view(rows, one.shape[1]), one) for one in weights]
+            return [(numbers[: rows * weight.shape[1]].view(rows, weight.shape[1]), weight) for weight in weights]
 
         work = linear(batch * self.cost.num_patches, self._embed)
-        for layer, (entering, leaving) in enumerate(flow):
-            work += linear(batch * entering, self._attention[layer])
-            work.append(self._heads(layer, entering, batch, numbers))
-            work += linear(batch * leaving, self._mlp[layer])
+        for index, (entering, leaving) in enumerate(flow):
+            work += linear(batch * entering, self._attention[index])
+            work.append(self._heads(index, entering, batch, numbers))
+            work += linear(batch * leaving, self._mlp[index])
         return work
 
     def _weights(self, shapes: Iterable[tuple[int, int]]) -> list[Tensor]:
@@ -95,15 +95,15 @@ class Roofline:
     def _most(self, flow: Flow, batch: int) -> Iterable[int]:
         """Numbers that the largest operands take."""
         yield batch * self.cost.num_patches * self._embed[0].shape[1]
-        for layer, (entering, _) in enumerate(flow):
-            block = self.cost.blocks[layer]
+        for index, (entering, _) in enumerate(flow):
+            block = self.cost.blocks[index]
             yield 3 * batch * entering * block.num_heads * block.head_dim
-            widest = max(weights.shape[1] for weights in (*self._attention[layer], *self._mlp[layer]))
+            widest = max(weights.shape[1] for weights in (*self._attention[index], *self._mlp[index]))
             yield batch * entering * widest
 
-    def _heads(self, layer: int, tokens: int, batch: int, numbers: Tensor) -> tuple[Tensor, ...]:
+    def _heads(self, index: int, tokens: int, batch: int, numbers: Tensor) -> tuple[Tensor, ...]:
         """Query, key and value (B, H, N, d), strided as a joint projection leaves them."""
-        block = self.cost.blocks[layer]
+        block = self.cost.blocks[index]
         count = 3 * batch * tokens * block.num_heads * block.head_dim
         joint = numbers[:count].view(batch, tokens, 3, block.num_heads, block.head_dim)
         return joint.permute(2, 0, 3, 1, 4).unbind(0)

@@ -28,7 +28,7 @@ class Facts:
         model: Its name.
         img_size: Side of the input.
         param_count: Parameters.
-        vanilla_macs: Multiply-adds of the plain model.
+        vanilla_macs: Multiply-adds of the vanilla model.
     """
 
     model: str
@@ -38,7 +38,7 @@ class Facts:
 
     @classmethod
     def of(cls, model: nn.Module, name: str) -> Facts:
-        """Read them off a plain model."""
+        """Read them off a vanilla model."""
         parameters = sum(parameter.numel() for parameter in model.parameters())
         return cls(name, hosts.find(model).example_shape(1)[-1], parameters, macs_of(model))
 
@@ -88,67 +88,67 @@ def rows_of(measured: Sequence[Measured], facts: Facts, reading: float | None = 
         facts: Of the model.
         reading: Seconds to read and prepare an image.
     """
-    plain = {(one.compiled, one.batch_size): one for one in measured if one.variant.is_vanilla}
-    for one in measured:
-        vanilla = plain[one.compiled, one.batch_size]
-        largest = [other for other in plain.values() if other.compiled == one.compiled and other.seconds]
-        read = None if reading is None else reading * one.batch_size
-        common: dict[str, Any] = _common(one, facts) | {"reading_ms": _ms(read)}
-        if not one.seconds:
-            yield Row(**common, infer_samples_per_sec=None, infer_step_time=None, error=one.problem)
+    baselines = {(row.compiled, row.batch_size): row for row in measured if row.variant.is_vanilla}
+    for row in measured:
+        vanilla = baselines[row.compiled, row.batch_size]
+        largest = [other for other in baselines.values() if other.compiled == row.compiled and other.seconds]
+        read = None if reading is None else reading * row.batch_size
+        common: dict[str, Any] = _common(row, facts) | {"reading_ms": _ms(read)}
+        if not row.seconds:
+            yield Row(**common, infer_samples_per_sec=None, infer_step_time=None, error=row.problem)
         else:
-            yield Row(**common, **_times(one), **_against(one, vanilla, facts, largest, read))
+            yield Row(**common, **_times(row), **_against(row, vanilla, facts, largest, read))
 
 
-def _common(one: Measured, facts: Facts) -> dict[str, Any]:
+def _common(row: Measured, facts: Facts) -> dict[str, Any]:
     return {
         "model": facts.model,
         "infer_img_size": facts.img_size,
-        "infer_batch_size": one.batch_size,
+        "infer_batch_size": row.batch_size,
         "param_count": facts.param_count / 1e6,
-        "infer_gmacs": one.macs / 1e9,
-        "method": one.variant.method,
-        "r": one.variant.r,
-        "torchcompile": one.compiled,
-        "tokens_last": one.tokens_last,
-        "gmacs_ratio": facts.vanilla_macs / one.macs,
-        "compile_seconds": one.compile_seconds,
-        "peak_memory_mb": None if one.peak is None else one.peak / 2**20,
-        "attention_map_ms": None if one.phases is None else _ms(one.phases.attention_map),
-        "unfused_ms": None if one.phases is None else _ms(one.phases.unfused),
+        "infer_gmacs": row.macs / 1e9,
+        "method": row.variant.method,
+        "r": row.variant.r,
+        "torchcompile": row.compiled,
+        "tokens_last": row.tokens_last,
+        "gmacs_ratio": facts.vanilla_macs / row.macs,
+        "compile_seconds": row.compile_seconds,
+        "peak_memory_mb": None if row.peak is None else row.peak / 2**20,
+        "attention_map_ms": None if row.phases is None else _ms(row.phases.attention_map),
+        "unfused_ms": None if row.phases is None else _ms(row.phases.unfused),
     }
 
 
-def _times(one: Measured) -> dict[str, Any]:
-    mean = float(np.mean(one.seconds))
-    p50, p90, p99 = (1e3 * float(value) for value in np.percentile(one.seconds, (50, 90, 99)))
+def _times(row: Measured) -> dict[str, Any]:
+    mean = float(np.mean(row.seconds))
+    p50, p90, p99 = (1e3 * float(value) for value in np.percentile(row.seconds, (50, 90, 99)))
     return {
-        "infer_samples_per_sec": one.batch_size / mean,
+        "infer_samples_per_sec": row.batch_size / mean,
         "infer_step_time": 1e3 * mean,
         "p50_ms": p50,
         "p90_ms": p90,
         "p99_ms": p99,
-        "rounds": len(one.seconds),
-        "roofline_ms": _ms(float(np.median(one.roofline))) if one.roofline else None,
+        "rounds": len(row.seconds),
+        "roofline_ms": _ms(float(np.median(row.roofline))) if row.roofline else None,
     }
 
 
 def _against(
-    one: Measured, vanilla: Measured, facts: Facts, plain: Sequence[Measured], reading: float | None
+    row: Measured, vanilla: Measured, facts: Facts, baselines: Sequence[Measured], reading: float | None
 ) -> dict[str, Any]:
-    speed = _ratio(vanilla.seconds, one.seconds)
-    roofline = _ratio(vanilla.roofline, one.roofline)
+    speed = _ratio(vanilla.seconds, row.seconds)
+    roofline = _ratio(vanilla.roofline, row.roofline)
     found: dict[str, Any] = {"roofline_speedup": None if roofline is None else roofline.median}
     if speed is None:
         return found
-    evidence = _evidence(one, vanilla, facts, speed, plain, reading)
+    evidence = _evidence(row, vanilla, facts, speed, baselines, reading)
     return found | {
         "speedup": speed.median,
         "speedup_low": speed.low,
         "speedup_high": speed.high,
         "efficiency": evidence.efficiency,
         "suspicious": evidence.efficiency > SUSPICIOUS,
-        **({} if one.variant.is_vanilla else _lost(evidence)),
+        **({} if row.variant.is_vanilla else _lost(evidence)),
     }
 
 
@@ -159,20 +159,20 @@ def _lost(found: Evidence) -> dict[str, Any]:
 
 
 def _evidence(
-    one: Measured, vanilla: Measured, facts: Facts, speed: Ratio, plain: Sequence[Measured], reading: float | None
+    row: Measured, vanilla: Measured, facts: Facts, speed: Ratio, baselines: Sequence[Measured], reading: float | None
 ) -> Evidence:
-    largest = max(plain, key=lambda other: other.batch_size)
-    both_timed = bool(one.roofline and vanilla.roofline)
+    largest = max(baselines, key=lambda other: other.batch_size)
+    both_timed = bool(row.roofline and vanilla.roofline)
     return Evidence(
-        batch_size=one.batch_size,
+        batch_size=row.batch_size,
         vanilla=float(np.median(vanilla.seconds)),
-        reduced=float(np.median(one.seconds)),
-        mac_ratio=facts.vanilla_macs / one.macs,
+        reduced=float(np.median(row.seconds)),
+        mac_ratio=facts.vanilla_macs / row.macs,
         speedup=speed.median,
         spread=(speed.low, speed.high),
         roofline_vanilla=float(np.median(vanilla.roofline)) if both_timed else None,
-        roofline_reduced=float(np.median(one.roofline)) if both_timed else None,
-        phases=one.phases,
+        roofline_reduced=float(np.median(row.roofline)) if both_timed else None,
+        phases=row.phases,
         larger=(largest.batch_size, float(np.median(largest.seconds))),
         reading=reading,
     )

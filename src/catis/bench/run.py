@@ -51,8 +51,8 @@ def bench_model(
     tell = progress or (lambda what, share: None)
     tell("building", 0.0)
     reading = None if data is None else seconds_per_image(data, model, workers)
-    plain = _placed(model, settings)
-    found = Cases.of(plain, settings)
+    vanilla = _placed(model, settings)
+    prepared = Cases.of(vanilla, settings)
     cases = [(compiled, batch) for compiled in settings.compiled for batch in settings.batch_sizes]
     measured: list[Measured] = []
     for number, (compiled, batch) in enumerate(cases):
@@ -60,8 +60,8 @@ def bench_model(
         def told(what: str, share: float, number: int = number, batch: int = batch) -> None:
             tell(f"batch {batch}: {what}", (number + share) / len(cases))
 
-        measured += found.measure(compiled, batch, told)
-    rows = rows_of(measured, Facts.of(plain, name or type(model).__name__), reading)
+        measured += prepared.measure(compiled, batch, told)
+    rows = rows_of(measured, Facts.of(vanilla, name or type(model).__name__), reading)
     return Report(tuple(rows), _rig(settings))
 
 

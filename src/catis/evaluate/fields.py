@@ -55,9 +55,9 @@ def _reduction_fields(reduction: Reduction) -> dict[str, Any]:
     return {**reduction.to_json(), "r": None if isinstance(r, list) else r, "schedule": text}
 
 
-def outcome_of(images: Images, found: Predicted, vanilla: Predictions | None) -> dict[str, Any]:
+def outcome_of(images: Images, outcome: Predicted, vanilla: Predictions | None) -> dict[str, Any]:
     """What came out, with its denominators."""
-    said = found.predictions
+    said = outcome.predictions
     n, hits = len(said), {k: int(said.correct(k).sum()) for k in (1, 5)}
     same, same_n = (None, 0) if vanilla is None else agreement(said, vanilla)
     shares: dict[str, Any] = {}
@@ -67,8 +67,8 @@ def outcome_of(images: Images, found: Predicted, vanilla: Predictions | None) ->
     return shares | {
         "n_total": len(images.about.names),
         "n_read": n,
-        "n_broken": len(found.broken),
-        "broken": [[item.name, item.reason] for item in found.broken],
+        "n_broken": len(outcome.broken),
+        "broken": [[item.name, item.reason] for item in outcome.broken],
         "agreement": same,
         "agreement_n": same_n,
     }
@@ -88,15 +88,15 @@ def cost_of(model: nn.Module, reduction: Reduction) -> dict[str, Any]:
     }
 
 
-def environment_of(spec: RunSpec, found: Predicted, seconds: float) -> dict[str, Any]:
+def environment_of(spec: RunSpec, outcome: Predicted, seconds: float) -> dict[str, Any]:
     """What may differ between two runs of the same name."""
     device = torch.device(spec.device)
     name = torch.cuda.get_device_name(device) if device.type == "cuda" else platform.processor() or platform.machine()
     return {
         "date": datetime.now(UTC).isoformat(timespec="seconds"),
         "seconds": round(seconds, 3),
-        "images_per_second": round(len(found.predictions) / seconds, 2),
-        "batch_size": found.batch_size,
+        "images_per_second": round(len(outcome.predictions) / seconds, 2),
+        "batch_size": outcome.batch_size,
         "device": spec.device,
         "device_name": name,
         "threads": torch.get_num_threads(),

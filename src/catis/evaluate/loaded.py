@@ -23,7 +23,7 @@ class LoadedModel:
     """A model and what every run of it needs to know.
 
     Attributes:
-        module: The model, plain, in eval mode.
+        module: The model, vanilla, in eval mode.
         preprocessing: How it wants its images.
         weights: Hash of its weights.
         num_classes: Classes it tells apart.

@@ -28,7 +28,7 @@ def paired_differences(store: Store, records: Sequence[Record], against: str) ->
     Args:
         store: Where the predictions are.
         records: The runs; the reference's are looked for among them.
-        against: Name of a method, "vanilla" for the plain model (then whatever the amounts), or name of one run.
+        against: Name of a method, "vanilla" for the vanilla model (then whatever the amounts), or name of one run.
 
     Raises:
         ValueError: The store has no run of the reference.

@@ -60,7 +60,7 @@ def predict(
     retry: bool = True,
     progress: Progress | None = None,
 ) -> Predicted:
-    """Run a model, plain or reduced, over a data set.
+    """Run a model, vanilla or reduced, over a data set.
 
     When memory runs out, the pass begins again with fewer images per batch (timm's steps), so that the result is that
     of a run with that batch size.

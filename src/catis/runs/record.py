@@ -62,7 +62,7 @@ class Record:
         agreement: Per cent of images with the vanilla model's class; None if that was not run.
         agreement_n: Images that both runs have.
         gmacs: Giga multiply-adds per image.
-        gmacs_vanilla: Of the plain model.
+        gmacs_vanilla: Of the vanilla model.
         gmacs_matching: Of choosing tokens, on top of gmacs.
         patches: Patch tokens at the start.
         tokens: Patch tokens after each block.

@@ -34,7 +34,7 @@ class Estimate:
     @property
     def total(self) -> float:
         """Seconds of all runs whose time is known."""
-        return sum(one for one in self.seconds if one is not None)
+        return sum(seconds for seconds in self.seconds if seconds is not None)
 
 
 def estimate(jobs: Sequence[Job], gmacs: Sequence[float], images: Sequence[int | None]) -> Estimate:
@@ -69,10 +69,10 @@ def _views(job: Job) -> int:
 
 def _rates(jobs: Sequence[Job], gmacs: Sequence[float]) -> tuple[dict[str, float], list[str]]:
     """GMACs per second of each model, and a line about each."""
-    plain = {job.model: (job.spec, cost) for job, cost in zip(jobs, gmacs, strict=True) if job.is_vanilla}
+    vanilla = {job.model: (job.spec, cost) for job, cost in zip(jobs, gmacs, strict=True) if job.is_vanilla}
     rates: dict[str, float] = {}
     how = []
-    for label, (spec, cost) in sorted(plain.items(), key=lambda item: item[1][1]):
+    for label, (spec, cost) in sorted(vanilla.items(), key=lambda item: item[1][1]):
         if _weight_bytes(spec) > LARGEST:
             nearest = next(reversed(rates), None)
             if nearest is not None:
