@@ -97,7 +97,7 @@ BAD = [
     (["--model", "test_vit", "--option", "taw=1"], "catis has no option 'taw'"),
     (["--model", "test_vit", "--option", "tau=1", "--option", "tau=2"], "--option tau was given twice"),
     (["--model", "test_vit", "--option", "tau=high"], "tau='high': expected a number"),
-    (["--model", "test_vit", "--checkpoint", "weights.pth"], "expected a .safetensors file"),
+    (["--model", "test_vit", "--checkpoint", "weights.ckpt"], "expected a .safetensors file"),
     (["--model", "test_vit", "--checkpoint", "none.safetensors"], "no such file"),
     (["--model", "test_vit", "--checkpoint", "a.safetensors", "--pretrained"], "from one place only"),
 ]

@@ -34,7 +34,7 @@ WRONG = {
     "--after": ["x", "0"],
     "--amp-dtype": ["float8"],
     "--batch-size": ["x", "0"],
-    "--checkpoint": ["none.safetensors", "weights.pth"],
+    "--checkpoint": ["none.safetensors", "weights.ckpt", "none.pth"],
     "--class-map": ["nowhere.txt"],
     "--corruption": ["rain"],
     "--data": ["nope", "zoo-nope"],
