@@ -297,9 +297,9 @@ def real_features(
     depth, found = len(model.blocks), {}
 
     def record(block: BlockRecord) -> None:
-        if block.layer in (1, depth // 2, depth - 1) and block.view is not None:
+        if block.index in (1, depth // 2, depth - 1) and block.view is not None:
             features = block.view.patch_features()
-            found[block.layer] = (features[: len(clean)].clone(), features[len(clean) :].clone())
+            found[block.index] = (features[: len(clean)].clone(), features[len(clean) :].clone())
 
     watch(model, ToMe(), 0, torch.cat([clean, damaged]), record)
     return found

@@ -123,7 +123,7 @@ def _block_macs(block: BlockCost, entering: int, leaving: int) -> int:
 
 def _shape(block: BlockCost, facts: ModelFacts, index: int, patches: int, r: int) -> BlockShape:
     return BlockShape(
-        layer=index,
+        block=index,
         depth=facts.depth,
         num_patches=patches,
         num_prefix=facts.num_prefix,

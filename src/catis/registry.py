@@ -47,19 +47,28 @@ def describe_methods() -> list[MethodInfo]:
     """All methods with their origin and options; one that cannot be loaded is told, not raised.
 
     Example:
-        >>> next(one.options["tau"] for one in describe_methods() if one.name == "catis")
+        >>> next(method.options["tau"] for method in describe_methods() if method.name == "catis")
         1.0
     """
-    found = []
+    described = []
     for name in list_methods():
         origin = ", ".join(sorted({_origin(point) for point in entry_points(group=GROUP) if point.name == name}))
         try:
             kind = _load(name)
         except ValueError as error:
-            found.append(MethodInfo(name, origin, problem=str(error)))
+            described.append(MethodInfo(name, origin, problem=str(error)))
         else:
-            found.append(MethodInfo(name, origin, {option.name: option.default for option in fields(kind)}))
-    return found
+            described.append(MethodInfo(name, origin, _options(kind)))
+    return described
+
+
+def _options(kind: type[Method]) -> dict[str, Any]:
+    """Options with their defaults: the method's own, then `reference` and those of the authors' form."""
+    own, form = {option.name: option.default for option in fields(kind)}, _authors_form(kind)
+    if form is None:
+        return own
+    theirs = {option.name: option.default for option in fields(form)}
+    return own | {"reference": False} | {name: value for name, value in theirs.items() if name not in (*own, "reference")}
 
 
 def _origin(point: EntryPoint) -> str:
@@ -67,7 +76,7 @@ def _origin(point: EntryPoint) -> str:
 
 
 def create_method(name: str, **options: Any) -> Method:
-    """Build a method from its name and options.
+    """Build a method from its name and options; `reference=True` is the authors' own form, where there is one.
 
     Raises:
         ValueError: No such method, an option it does not have, or a value it does not take.
@@ -75,22 +84,44 @@ def create_method(name: str, **options: Any) -> Method:
     Example:
         >>> create_method("pitome", margin=0.5).margin
         0.5
+        >>> type(create_method("tome", reference=True, ratio=0.9)).__name__
+        'ToMeReference'
     """
     if isinstance(name, Method):
         raise ValueError(f"method={name!r}: pass a built method to catis.apply itself, without options")
     kind = _load(name)
-    return kind(**checked_options(name, kind, options))
+    form = _authors_form(kind)
+    options = checked_options(name, form or kind, options)
+    if form is not None:
+        kind = form if options.pop("reference", False) else _without_theirs(name, kind, options)
+    return kind(**options)
+
+
+def _authors_form(kind: type[Method]) -> type[Method] | None:
+    from catis.reference import FORMS  # which imports the methods: only when one is asked for by name
+
+    return FORMS.get(kind)
+
+
+def _without_theirs(name: str, kind: type[Method], options: dict[str, Any]) -> type[Method]:
+    """Our own form, whose options are left in `options`; what is the authors' may only be at its default."""
+    own, known = {option.name for option in fields(kind)}, _options(kind)
+    for option in sorted(set(options) - own):
+        value = options.pop(option)
+        if value != known[option]:
+            raise ValueError(f"{name}: {option}={value!r} belongs to the authors' form: set reference=True")
+    return kind
 
 
 def _load(name: str) -> type[Method]:
-    found: list[EntryPoint] = [point for point in entry_points(group=GROUP) if point.name == name]
-    if not found:
+    points: list[EntryPoint] = [point for point in entry_points(group=GROUP) if point.name == name]
+    if not points:
         raise ValueError(f"method={name!r}: expected one of {', '.join(list_methods())}")
-    origins = sorted({point.value for point in found})
+    origins = sorted({point.value for point in points})
     if len(origins) > 1:
         raise ValueError(f"method={name!r} is offered by several packages: {', '.join(origins)}; uninstall all but one")
     try:
-        kind = found[0].load()
+        kind = points[0].load()
     except (ImportError, AttributeError) as error:
         raise ValueError(f"method={name!r} cannot be loaded from {origins[0]!r}: {error}") from error
     if not (isinstance(kind, type) and issubclass(kind, Method)):

@@ -6,7 +6,6 @@ added to the model and only one block is held in memory.
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass, fields, replace
 from typing import Any
 
@@ -19,12 +18,13 @@ from catis import hosts
 from catis.bench.roofline import attention_step
 from catis.bench.settings import Precision
 from catis.bench.timing import Step, least_seconds
-from catis.core.block import BlockRecord
+from catis.core.block import BlockRecord, decide
 from catis.core.execute import execute
-from catis.core.plan import Plan
+from catis.core.method import Method
 from catis.core.record import record
 from catis.core.state import TokenState
 from catis.core.view import BlockView
+from catis.native.accelerator import Compiled, accelerator_for
 
 __all__ = ["Phases", "attention_is_fused", "time_phases"]
 
@@ -75,7 +75,7 @@ def time_phases(
         own_way = own_way or block.view is None
         if block.view is not None and block.plan is not None:
             clock = _Clock(precision, images.device, repeats, threads)
-            total = _add(total, _block(block.view, reduction.method.plan, state, clock, fused))
+            total = _add(total, _block(block.view, reduction.method, state, clock, fused))
         state = block.state
 
     with torch.no_grad(), precision.autocast(images.device):
@@ -132,15 +132,15 @@ class _WatchedView(BlockView):
         return super().attention_received()
 
 
-def _block(
-    view: BlockView, plan: Callable[[BlockView], Plan], before: TokenState | None, clock: _Clock, fused: bool
-) -> Phases:
+def _block(view: BlockView, method: Method, before: TokenState | None, clock: _Clock, fused: bool) -> Phases:
     view = replace(view, explain=False)  # a watched model explains itself, a running one does not
     known = {field.name: getattr(view, field.name) for field in fields(view)}
     asked: list[bool] = []
-    chosen = plan(_WatchedView(**known, asked=(asked,)))
+    method.plan(_WatchedView(**known, asked=(asked,)))
+    accelerator = accelerator_for(view.residual)
+    chosen = decide(method, view, accelerator)
     positions = None if before is None else before.positions
-    state = TokenState(view.num_prefix, view.size, view.previous_cls, positions=positions, kernels=view.kernels)
+    state = TokenState(view.num_prefix, view.size, view.previous_cls, positions=positions)
     attention = {
         (with_bias, kernel): clock(
             attention_step(view.query, view.key, view.key, view.bias if with_bias else None, kernel)
@@ -149,12 +149,17 @@ def _block(
     }
     unbiased, biased = attention[False, True], attention[view.bias is not None, True]
     return Phases(
-        choose=clock(lambda: plan(view)),
-        attention_map=clock(view.attention_received) if asked else 0.0,
-        merge=clock(lambda: execute(chosen, view.residual, state)),
+        choose=clock(lambda: decide(method, view, accelerator)),
+        attention_map=clock(lambda: _attention_received(view, accelerator)) if asked else 0.0,
+        merge=clock(lambda: execute(chosen, view.residual, state, accelerator)),
         bias=max(0.0, biased - unbiased),
         unfused=0.0 if fused else max(0.0, attention[view.bias is not None, False] - biased),
     )
+
+
+def _attention_received(view: BlockView, accelerator: Compiled | None) -> Tensor:
+    received = None if accelerator is None else accelerator.attention_received(view)
+    return view.attention_received() if received is None else received
 
 
 def _add(first: Phases, second: Phases) -> Phases:

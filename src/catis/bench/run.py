@@ -94,4 +94,4 @@ def _chosen_by(settings: Settings) -> str:
     """What decides which tokens go, in eager rows."""
     if settings.place.type != "cpu":
         return "PyTorch"
-    return describe() if settings.precision.name == "float32" else "NumPy"
+    return describe() if settings.precision.name == "float32" else "PyTorch"

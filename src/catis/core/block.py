@@ -4,21 +4,24 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
-from typing import NamedTuple, TypeVar
+from typing import TYPE_CHECKING, NamedTuple, TypeVar
 
 import torch
 from torch import Tensor
 from torch.utils.checkpoint import checkpoint
 
+from catis.core.accelerator import Accelerator
 from catis.core.execute import execute
+from catis.core.method import Method
 from catis.core.parts import BlockParts, Projection
 from catis.core.plan import Plan
-from catis.core.reduction import Reduction
 from catis.core.state import TokenState
 from catis.core.view import BlockView
-from catis.native.library import kernels_for
 
-__all__ = ["BlockRecord", "Recorder", "run_block", "run_blocks"]
+if TYPE_CHECKING:
+    from catis.core.reduction import Reduction
+
+__all__ = ["BlockRecord", "BlockRunner", "BlockStep", "Course", "Recorder", "decide", "run_block", "run_blocks"]
 
 
 @dataclass(frozen=True)
@@ -26,14 +29,14 @@ class BlockRecord:
     """What one block did, for whoever asked to watch.
 
     Attributes:
-        layer: Index of the block.
-        view: What the method saw; None in reference modes that reduce elsewhere.
+        index: Index of the block.
+        view: What the method saw; None in forms that reduce elsewhere.
         plan: What it decided; None in a block that removed nothing.
         tokens: (B, N, C) output of the block.
         state: Companions of these tokens.
     """
 
-    layer: int
+    index: int
     view: BlockView | None
     plan: Plan | None
     tokens: Tensor
@@ -48,80 +51,99 @@ class Course(NamedTuple):
     """What is the same for all blocks of one forward call; asked for once, since each question costs a microsecond.
 
     Attributes:
-        settings: What `apply` put on the model.
+        reduction: What `apply` put on the model.
         amounts: Patch tokens that each block removes.
         proportional: Whether attention counts sizes.
         has_cls: Whether token 0 is a CLS token.
+        accelerator: Decides and executes in place of PyTorch's operations, where it can.
         record: Whoever asked to watch.
     """
 
-    settings: Reduction
+    reduction: Reduction
     amounts: Sequence[int]
     proportional: bool
     has_cls: bool
+    accelerator: Accelerator | None
     record: Recorder | None
+
+
+class BlockStep(NamedTuple):
+    """Tokens and state after a block; the plan and what it was made from where somebody watches."""
+
+    tokens: Tensor
+    state: TokenState
+    plan: Plan | None = None
+    view: BlockView | None = None
+
+
+BlockRunner = Callable[[BlockParts, Tensor, TokenState, Course, int], BlockStep]
+"""Runs the block of this index: `run_block`, or another that a method brings."""
 
 
 def run_blocks(
     blocks: Sequence[BlockParts],
     x: Tensor,
     state: TokenState,
-    settings: Reduction,
+    reduction: Reduction,
     *,
     has_cls: bool,
     checkpointing: bool = False,
+    accelerator: Accelerator | None = None,
     record: Recorder | None = None,
 ) -> tuple[Tensor, TokenState]:
     """Run all blocks on (B, N, C) tokens. State goes in and comes out: nothing is stored on a module."""
-    amounts = settings.amounts(len(blocks), x.shape[1] - state.num_prefix, state.num_prefix)
-    course = Course(settings, amounts, settings.prop_attn and settings.method.proportional, has_cls, record)
-    state = replace(state, kernels=kernels_for(x))
-    for layer, parts in enumerate(blocks):
+    method, prefix = reduction.method, state.num_prefix
+    amounts = reduction.amounts(len(blocks), x.shape[1] - prefix, prefix)
+    course = Course(reduction, amounts, reduction.prop_attn and method.proportional, has_cls, accelerator, record)
+    run = method.block_runner or run_block
+    for index, parts in enumerate(blocks):
         if checkpointing and torch.is_grad_enabled() and record is None:
-            x, state = checkpoint(run_block, parts, x, state, course, layer, use_reentrant=False)
-        else:
-            x, state = run_block(parts, x, state, course, layer)
+            x, state, _, _ = checkpoint(run, parts, x, state, course, index, use_reentrant=False)
+            continue
+        x, state, plan, view = run(parts, x, state, course, index)
+        if record is not None:
+            record(BlockRecord(index, view, plan, x, state))
+        del view  # what it holds (features, queries, keys) must be free when the next block asks for memory
     return x, state
 
 
-def run_block(parts: BlockParts, x: Tensor, state: TokenState, course: Course, layer: int) -> tuple[Tensor, TokenState]:
+def run_block(parts: BlockParts, x: Tensor, state: TokenState, course: Course, index: int) -> BlockStep:
     """Run one block: attention on the tokens that enter, reduction, MLP on those that stay."""
-    own_way = course.settings.method.run_block(parts, x, state, layer, course.settings)
-    view = None
-    if own_way is not None:
-        x, state, plan = own_way
-    else:
-        x, state, view, plan = _attend_and_reduce(parts, x, state, course, layer)
-        x = parts.add_mlp(x)
-    if course.record is not None:
-        course.record(BlockRecord(layer, view, plan, x, state))
-    return x, state
+    x, state, plan, view = _attend_and_reduce(parts, x, state, course, index)
+    return BlockStep(parts.add_mlp(x), state, plan, view)
 
 
-def _attend_and_reduce(
-    parts: BlockParts, x: Tensor, state: TokenState, course: Course, layer: int
-) -> tuple[Tensor, TokenState, BlockView | None, Plan | None]:
+def decide(method: Method, view: BlockView, accelerator: Accelerator | None = None) -> Plan:
+    """What the method makes of a block. No gradient goes through a decision, only through the merge and its weights."""
+    plan = None if accelerator is None else accelerator.decide(method, view)
+    if plan is None:
+        plan = _without_gradient(method.plan, view)
+    if torch.is_grad_enabled() and plan.blend == "weight":
+        plan = replace(plan, weight=method.weight(view))
+    return plan
+
+
+def _attend_and_reduce(parts: BlockParts, x: Tensor, state: TokenState, course: Course, index: int) -> BlockStep:
     """First half of a block, and the reduction after it.
 
     The view is returned to a watcher only: what it holds (features, queries, keys) must be free again when the MLP
-    asks for memory, as it is in the plain model.
+    asks for memory, as it is in the vanilla model.
     """
     bias = state.attention_bias(x.dtype) if course.proportional else None
     features = parts.norm(x)
     projection = parts.project(features, state.positions)
     residual = parts.add_attention(x, parts.output(parts.mix(projection, _cast(bias, projection)), features))
-    view = _view(course, layer, features, residual, projection, bias, state)
-    method, plan = course.settings.method, None
+    view = _view(course, index, features, residual, projection, bias, state)
+    method, plan = course.reduction.method, None
     if view.r:
-        plan = _decide(method.plan, view)
-        residual, state = execute(plan, residual, state)
+        plan = decide(method, view, course.accelerator)
+        residual, state = execute(plan, residual, state, course.accelerator)
     else:
-        state = replace(state, cls_attention=_decide(method.observe, view))
-    return residual, state, view if view.explain else None, plan if view.explain else None
+        state = replace(state, cls_attention=_without_gradient(method.observe, view))
+    return BlockStep(residual, state, plan, view) if view.explain else BlockStep(residual, state)
 
 
-def _decide(look: Callable[[BlockView], Decision], view: BlockView) -> Decision:
-    """No gradient goes through a decision, only through the merge."""
+def _without_gradient(look: Callable[[BlockView], Decision], view: BlockView) -> Decision:
     if not torch.is_grad_enabled():  # `no_grad` costs as much as a small operation
         return look(view)
     with torch.no_grad():
@@ -137,7 +159,7 @@ def _cast(bias: Tensor | None, projection: Projection) -> Tensor | None:
 
 def _view(
     course: Course,
-    layer: int,
+    index: int,
     features: Tensor,
     residual: Tensor,
     projection: Projection,
@@ -146,9 +168,9 @@ def _view(
 ) -> BlockView:
     query, key, _, content_key, scale = projection
     return BlockView(
-        layer=layer,
+        block=index,
         depth=len(course.amounts),
-        r=course.amounts[layer],
+        r=course.amounts[index],
         num_prefix=state.num_prefix,
         has_cls=course.has_cls,
         features=features,
@@ -161,5 +183,4 @@ def _view(
         size=state.size,
         previous_cls=state.cls_attention,
         explain=course.record is not None,
-        kernels=state.kernels if key.dtype == torch.float32 else None,
     )

@@ -1,31 +1,32 @@
-"""The one executor: applies any Plan to features, sizes, provenance, CLS attention and rotary positions."""
+"""The executor: applies any Plan to features, sizes, provenance, CLS attention and rotary positions."""
 
 from __future__ import annotations
 
 from contextlib import AbstractContextManager, nullcontext
 
 import torch
+import torch.nn.functional as F
 from torch import Tensor
 
-from catis.core.arrays import NumpyArrays, arrays_for
-from catis.core.flat_moves import FlatMoves
+from catis.core.accelerator import Accelerator, Moved
+from catis.core.eager import is_eager
 from catis.core.plan import EVICTED, Plan
-from catis.core.rows import take_rows
+from catis.core.rows import flat_index, take_rows
 from catis.core.state import TokenState
-from catis.core.static_moves import StaticMoves
-from catis.native.library import is_plain
-from catis.native.merge import BLENDS, merge
 
 __all__ = ["execute", "follow", "group_sum", "unmerge", "weighted_mean"]
 
 
-def execute(plan: Plan, x: Tensor, state: TokenState) -> tuple[Tensor, TokenState]:
+def execute(
+    plan: Plan, x: Tensor, state: TokenState, accelerator: Accelerator | None = None
+) -> tuple[Tensor, TokenState]:
     """Apply a plan to the tokens and to everything that travels with them.
 
     Args:
         plan: What to do with the N_p patch tokens.
         x: (B, N, C) tokens, prefix first.
         state: Their companions.
+        accelerator: Tried first, where there is one.
 
     Returns:
         (B, N - R, C) tokens and their companions.
@@ -36,35 +37,15 @@ def execute(plan: Plan, x: Tensor, state: TokenState) -> tuple[Tensor, TokenStat
         >>> x.flatten().tolist(), state.size.tolist()
         ([2.0, 9.0], [[2.0, 1.0]])
     """
-    if state.kernels is not None and plan.blend in BLENDS and is_plain(x):
-        indices = (plan.keep, plan.removed, plan.target)
-        values = (state.size, plan.weight, plan.cls_attention)
-        x, size, log_size, attention = merge(state.kernels, indices, plan.blend, x, state.num_prefix, *values)
-    else:
-        log_size = None
+    moved = None if accelerator is None else accelerator.execute(plan, x, state)
+    if moved is None:
         with _full_precision(x.device.type):
-            x, size, attention = _move(plan, x, state)
+            moved = _move(plan, x, state)
     provenance = None if state.provenance is None else follow(plan, state.provenance)
     positions = None if state.positions is None else take_rows(state.positions, plan.keep)
-    return x, TokenState(state.num_prefix, size, attention, provenance, positions, log_size, state.kernels)
-
-
-def _move(plan: Plan, x: Tensor, state: TokenState) -> tuple[Tensor, Tensor | None, Tensor | None]:
-    """Tokens, sizes and A_cls after the plan, by array operations."""
-    moves = _moves(plan, state.num_prefix)
-    size = _next_size(moves, plan, state.size)
-    attention = None if plan.cls_attention is None else _carried(moves, plan.cls_attention)
-    return _merge(moves, plan, x, state.size, size), size, attention
-
-
-def _moves(plan: Plan, num_prefix: int) -> FlatMoves | StaticMoves:
-    """How rows are moved here: by flat indices on plain CPU tensors, with static shapes everywhere else."""
-    return (FlatMoves if arrays_for(plan.keep) is NumpyArrays else StaticMoves)(plan, num_prefix)
-
-
-def group_sum(plan: Plan, values: Tensor) -> Tensor:
-    """(B, K) sum of per-token (B, N_p) values over each surviving token's group; what is evicted is dropped."""
-    return _moves(plan, 0).group_sum(values)
+    return moved.tokens, TokenState(
+        state.num_prefix, moved.size, moved.cls_attention, provenance, positions, moved.log_size
+    )
 
 
 def follow(plan: Plan, provenance: Tensor) -> Tensor:
@@ -92,11 +73,6 @@ def unmerge(x: Tensor, state: TokenState) -> Tensor:
     return torch.cat([prefix, torch.where((state.provenance < 0).unsqueeze(-1), fill.unsqueeze(1), full)], 1)
 
 
-def _valid(index: Tensor) -> Tensor:
-    """Indices with EVICTED as 0; TensorRT clips no integers."""
-    return torch.where(index < 0, 0, index)
-
-
 def weighted_mean(tokens: Tensor, weight: Tensor | None) -> Tensor:
     """(B, C) mean of (B, N, C) tokens weighted by (B, N), in float32 for half-precision tokens."""
     if weight is None:
@@ -107,53 +83,128 @@ def weighted_mean(tokens: Tensor, weight: Tensor | None) -> Tensor:
         return torch.bmm(share.unsqueeze(1), tokens.to(wide)).squeeze(1).to(tokens.dtype)
 
 
+def group_sum(plan: Plan, values: Tensor) -> Tensor:
+    """(B, K) sum of per-token (B, N_p) values over each surviving token's group; what is evicted is dropped."""
+    own = values.gather(1, plan.keep)
+    if plan.target is None:
+        return own
+    gone = values.gather(1, plan.removed)
+    return _add_to_groups(plan, own.unsqueeze(-1), gone.unsqueeze(-1)).squeeze(-1)
+
+
+def _move(plan: Plan, x: Tensor, state: TokenState) -> Moved:
+    """Tokens, sizes and A_cls after the plan."""
+    size = _next_size(plan, state.size)
+    attention = None
+    if plan.cls_attention is not None:  # summed over what merged, dropped with what was evicted, renormalised
+        carried = group_sum(plan, plan.cls_attention)
+        attention = carried / carried.sum(-1, keepdim=True).clamp_min(torch.finfo(carried.dtype).tiny)
+    kept = take_rows(x, _kept_rows(plan, state.num_prefix))
+    if plan.target is not None:
+        wide = torch.promote_types(x.dtype, torch.float32)  # half precision would lose small shares
+        gone = take_rows(x, plan.removed + state.num_prefix)
+        kept = _blend(plan, kept.to(wide), gone.to(wide), state, size).to(x.dtype)
+    return Moved(kept, size, attention)
+
+
+def _kept_rows(plan: Plan, num_prefix: int) -> Tensor:
+    """(B, P + K) indices of the rows that stay."""
+    if not num_prefix:
+        return plan.keep
+    prefix = torch.arange(num_prefix, device=plan.keep.device).expand(plan.keep.shape[0], -1)
+    return torch.cat([prefix, plan.keep + num_prefix], -1)
+
+
+def _next_size(plan: Plan, size: Tensor | None) -> Tensor | None:
+    if size is not None:
+        return group_sum(plan, size)
+    if plan.target is None:
+        return None
+    return group_sum(plan, _ones(plan))
+
+
+def _ones(plan: Plan) -> Tensor:
+    """(B, N_p) float32 ones."""
+    batch, patches = plan.keep.shape[0], plan.keep.shape[1] + plan.removed.shape[1]
+    return torch.ones(batch, patches, dtype=torch.float32, device=plan.keep.device)
+
+
+def _blend(plan: Plan, kept: Tensor, gone: Tensor, state: TokenState, size: Tensor | None) -> Tensor:
+    """(B, P + K, C) survivors after (B, R, C) removed tokens have merged into them; `kept` may be overwritten."""
+    prefix, rows = state.num_prefix, _slot(plan) + state.num_prefix
+    if plan.blend == "max":
+        evicted = (_target(plan) < 0).unsqueeze(-1)
+        candidates = gone.masked_fill(evicted, float("-inf"))
+        return kept.scatter_reduce(1, rows.unsqueeze(-1).expand_as(gone), candidates, "amax")
+    # A group's mean is its destination plus each member's share of the way to it, so only destinations change.
+    destination = take_rows(kept, rows)
+    merged = _add_to_groups(plan, kept, (gone - destination) * _shares(plan, state.size, size, kept.dtype), prefix)
+    if plan.blend in ("mlerp", "mlerp_dst"):
+        return merged * F.pad(_mlerp_scale(plan, merged[:, prefix:], destination, gone), (0, 0, prefix, 0), value=1.0)
+    return merged
+
+
+def _shares(plan: Plan, size: Tensor | None, next_size: Tensor | None, dtype: torch.dtype) -> Tensor:
+    """(B, R, 1) weight of each removed token over the total weight of its group."""
+    weight, total = size, next_size
+    if plan.blend != "size":
+        weight = plan.weight if plan.blend == "weight" else None
+        total = group_sum(plan, _ones(plan) if weight is None else weight)
+    assert total is not None
+    reached = total.to(dtype).gather(1, _slot(plan))
+    own = 1.0 if weight is None else weight.to(dtype).gather(1, plan.removed)
+    return (own / reached).unsqueeze(-1)
+
+
+def _mlerp_scale(plan: Plan, merged: Tensor, destination: Tensor, gone: Tensor) -> Tensor:
+    """(B, K, 1) factors that give merged vectors the length of their longest member; 1 where nothing merged."""
+    members = _membership(plan)
+    own = torch.where(members, destination.norm(dim=-1)[:, None, :], 0.0).amax(-1)
+    longest = torch.maximum(own, torch.where(members, gone.norm(dim=-1)[:, None, :], 0.0).amax(-1))
+    length = own if plan.blend == "mlerp_dst" else merged.norm(dim=-1)
+    return torch.where(members.any(-1) & (length > 0), longest / length, 1.0).unsqueeze(-1)
+
+
+def _add_to_groups(plan: Plan, kept: Tensor, step: Tensor, num_prefix: int = 0) -> Tensor:
+    """(B, P + K, D) survivors plus the (B, R, D) steps of what merges into each; evicted tokens add nothing.
+
+    The one place where rows meet. `kept` is the caller's own, and is overwritten on CPU, where adding r rows is
+    fastest. Elsewhere it is a product with the membership matrix: deterministic on CUDA, and plain MatMul where
+    TensorRT lacks scatter with reduction.
+    """
+    if not plan.all_merge:
+        step = torch.where((_target(plan) >= 0).unsqueeze(-1), step, 0.0)
+    if kept.device.type == "cpu" and is_eager():
+        rows = flat_index(_slot(plan) + num_prefix, kept.shape[1])
+        kept.view(-1, kept.shape[2]).index_add_(0, rows, step.reshape(-1, step.shape[2]))
+        return kept
+    members = F.pad(_membership(plan).to(torch.float32), (0, 0, num_prefix, 0))
+    return kept + torch.bmm(members.to(kept.dtype), step)
+
+
+def _target(plan: Plan) -> Tensor:
+    assert plan.target is not None
+    return plan.target
+
+
+def _slot(plan: Plan) -> Tensor:
+    """(B, R) place among the survivors; 0 for an evicted token."""
+    return _target(plan) if plan.all_merge else _valid(_target(plan))
+
+
+def _membership(plan: Plan) -> Tensor:
+    """(B, K, R) whether removed token r merges into survivor k; an evicted token's column is all false."""
+    slots = torch.arange(plan.num_kept, device=plan.keep.device)
+    return _target(plan)[:, None, :] == slots[:, None]
+
+
+def _valid(index: Tensor) -> Tensor:
+    """Indices with EVICTED as 0; TensorRT clips no integers."""
+    return torch.where(index < 0, 0, index)
+
+
 def _full_precision(device_type: str) -> AbstractContextManager[object]:
     # Sizes above 256 are not exact in bfloat16, so autocast must not touch the sums; entered only when it would.
     if device_type != "meta" and torch.is_autocast_enabled(device_type):
         return torch.autocast(device_type, enabled=False)
     return nullcontext()
-
-
-def _next_size(moves: FlatMoves | StaticMoves, plan: Plan, size: Tensor | None) -> Tensor | None:
-    if size is not None:
-        return moves.group_sum(size)
-    return None if plan.target is None else moves.group_count()
-
-
-def _carried(moves: FlatMoves | StaticMoves, attention: Tensor) -> Tensor:
-    """A_cls carried through the plan: summed over what merged, dropped with what was evicted, renormalised."""
-    carried = moves.group_sum(attention)
-    xp = arrays_for(carried)
-    values = xp.read(carried)
-    shares: Tensor = xp.write(values / xp.at_least(xp.sum(values), torch.finfo(attention.dtype).tiny))
-    return shares
-
-
-def _merge(
-    moves: FlatMoves | StaticMoves, plan: Plan, x: Tensor, size: Tensor | None, next_size: Tensor | None
-) -> Tensor:
-    kept = moves.kept_rows(x)
-    if plan.target is None:
-        return kept
-    wide = torch.promote_types(x.dtype, torch.float32)  # half precision would lose small shares
-    kept, gone = kept.to(wide), moves.removed_rows(x).to(wide)
-    if plan.blend == "max":
-        return moves.maximum(kept, gone).to(x.dtype)
-    # A group's mean is its destination plus each member's share of the way to it, so only destinations change.
-    destination = moves.destination_rows(kept)
-    step = (gone - destination) * _shares(moves, plan, size, next_size, wide)
-    merged = moves.add(kept, step)
-    if plan.blend in ("mlerp", "mlerp_dst"):
-        merged = moves.rescale(merged, destination, gone, by_destination=plan.blend == "mlerp_dst")
-    return merged.to(x.dtype)
-
-
-def _shares(
-    moves: FlatMoves | StaticMoves, plan: Plan, size: Tensor | None, next_size: Tensor | None, dtype: torch.dtype
-) -> Tensor:
-    """Weight of each removed token over the total weight of its group."""
-    if plan.blend == "size":
-        assert next_size is not None
-        return moves.shares(size, next_size, dtype)
-    weight = plan.weight if plan.blend == "weight" else None
-    return moves.shares(weight, moves.group_count() if weight is None else moves.group_sum(weight), dtype)

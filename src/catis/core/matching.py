@@ -1,17 +1,19 @@
-"""Bipartite matching of tokens: who is most similar to whom, and which r edges are best (BASELINES 1.1)."""
+"""Bipartite matching of tokens: who is most similar to whom, and which r edges are best (docs/methods.md, ToMe)."""
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import torch
 from torch import Tensor
 
-__all__ = ["Matching", "alternate", "best_edges", "cosine_sides"]
+from catis.core.order import order_by
+
+__all__ = ["Matching", "alternate", "best_edges", "cosine_sides", "side_ids", "token_ids"]
 
 
 class Matching(NamedTuple):
-    """The r best edges of a bipartite graph, as arrays of positions within the sides A and B.
+    """The r best edges of a bipartite graph, as positions within the sides A and B.
 
     Attributes:
         source: (B, r) positions in A that give their token away, best edge first.
@@ -19,9 +21,9 @@ class Matching(NamedTuple):
         destination: (B, r) positions in B, one for each source.
     """
 
-    source: Any
-    survivor: Any
-    destination: Any
+    source: Tensor
+    survivor: Tensor
+    destination: Tensor
 
 
 def alternate(num_prefix: int) -> tuple[slice, slice]:
@@ -41,24 +43,27 @@ def cosine_sides(unit: Tensor, num_prefix: int) -> Tensor:
     return torch.bmm(unit[:, side_a], unit[:, side_b].transpose(1, 2))
 
 
-def best_edges(xp: Any, scores: Tensor, r: int) -> Matching:
+def best_edges(scores: Tensor, r: int) -> Matching:
     """Keep each A token's best edge, then the r best of these. Ties go to the earlier token, on every device.
 
     Args:
-        xp: Array library, from `arrays_for`.
         scores: (B, |A|, |B|) similarity.
         r: Edges to keep.
+
+    Example:
+        >>> best_edges(torch.tensor([[[0.1, 0.2], [0.9, 0.3]]]), 1)
+        Matching(source=tensor([[1]]), survivor=tensor([[0]]), destination=tensor([[0]]))
     """
-    ranked = xp.order(xp.read(scores.amax(-1)), descending=True)
+    ranked = order_by(scores.amax(-1), descending=True)
     source, survivor = ranked[:, :r], ranked[:, r:]
-    return Matching(source, survivor, xp.partners(scores, source))
+    return Matching(source, survivor, scores.argmax(-1).gather(1, source))
 
 
-def token_ids(position: Any, side: slice) -> Any:
+def token_ids(position: Tensor, side: slice) -> Tensor:
     """Patch indices of positions within a side."""
     return position * 2 + side.start
 
 
-def side_ids(xp: Any, side: slice, num_patches: int, like: Any) -> Any:
+def side_ids(side: slice, num_patches: int, like: Tensor) -> Tensor:
     """(B, |side|) all patch indices of a side, for the batch of `like`."""
-    return xp.repeat_rows(xp.arange(side.start, num_patches, 2, like), like)
+    return torch.arange(side.start, num_patches, 2, device=like.device).expand(like.shape[0], -1)

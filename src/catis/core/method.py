@@ -7,14 +7,12 @@ from typing import TYPE_CHECKING, ClassVar
 
 from torch import Tensor
 
-from catis.core.parts import BlockParts
 from catis.core.plan import Plan
 from catis.core.schedule import Schedule
-from catis.core.state import TokenState
 from catis.core.view import BlockView
 
 if TYPE_CHECKING:
-    from catis.core.reduction import Reduction
+    from catis.core.block import BlockRunner
 
 __all__ = ["BlockShape", "Method"]
 
@@ -24,7 +22,7 @@ class BlockShape:
     """Sizes of one reducing block, for counting what the reduction itself costs.
 
     Attributes:
-        layer: Index of the block.
+        block: Index of the block.
         depth: Number of blocks.
         num_patches: Patch tokens that enter.
         num_prefix: Prefix tokens.
@@ -35,7 +33,7 @@ class BlockShape:
         head_dim: Width d of a head.
     """
 
-    layer: int
+    block: int
     depth: int
     num_patches: int
     num_prefix: int
@@ -56,51 +54,53 @@ class Method:
     """Base of every method: turns what it sees of a block into a Plan. Subclasses are frozen dataclasses of options.
 
     A new method is one such class, registered under the entry-point group `catis.methods`. It must remove exactly
-    `view.r` patch tokens of every image, whatever the scores are (SPEC 2), with no loop over images and no host sync.
+    `view.r` patch tokens of every image, whatever the scores are, with no loop over images and no host sync.
+
+    Our five methods define `plan`, `weight`, `observe` and `macs`. The rest says how a method is run: the defaults are
+    the common place and amounts, which the authors' own forms (catis.reference) and replays replace.
     """
 
     name: ClassVar[str] = ""
-
-    @property
-    def own_amounts(self) -> bool:
-        """Whether the method decides how many tokens go (reference modes with a ratio), so that r is not asked for."""
-        return False
-
-    @property
-    def proportional(self) -> bool:
-        """Whether attention may count sizes; some authors' code does not."""
-        return True
-
-    @property
-    def weighs_pool(self) -> bool:
-        """Whether average and attention pools weigh tokens by size; some authors' code does not."""
-        return True
-
-    def amount(self, schedule: Schedule, layer: int, num_patches: int, num_prefix: int) -> int:
-        """Patch tokens to remove in this block: what the schedule says, within the budget contract."""
-        return schedule.amount(layer, num_patches)
 
     def plan(self, view: BlockView) -> Plan:
         """Decide what happens to each patch token."""
         raise TypeError(f"{type(self).__name__} does not define plan()")
 
-    def observe(self, view: BlockView) -> Tensor | None:
-        """A_cls to carry out of a block that removes nothing; None if the method keeps no history."""
+    def weight(self, view: BlockView) -> Tensor | None:
+        """(B, N_p) weights of blend "weight", as `plan` has them, with their gradient."""
         return None
 
-    def run_block(
-        self, parts: BlockParts, x: Tensor, state: TokenState, layer: int, settings: Reduction
-    ) -> tuple[Tensor, TokenState, Plan | None] | None:
-        """Run a whole block in the authors' own way (reference modes that do not reduce between attention and MLP).
-
-        Returns:
-            Tokens and state after the block and the plan if there was one, or None for the common place.
-        """
+    def observe(self, view: BlockView) -> Tensor | None:
+        """A_cls to carry out of a block that removes nothing; None if the method keeps no history."""
         return None
 
     def macs(self, shape: BlockShape) -> int:
         """Multiply-adds that choosing tokens adds to a block, beside the model's own; merging only adds r rows."""
         return 0
 
+    def amount(self, schedule: Schedule, block: int, num_patches: int, num_prefix: int) -> int:
+        """Patch tokens to remove in this block: what the schedule says, within the budget contract."""
+        return schedule.amount(block, num_patches)
+
+    @property
+    def own_amounts(self) -> bool:
+        """Whether the method decides how many tokens go, so that r is not asked for."""
+        return False
+
+    @property
+    def proportional(self) -> bool:
+        """Whether attention may count sizes."""
+        return True
+
+    @property
+    def weighs_pool(self) -> bool:
+        """Whether average and attention pools weigh tokens by size."""
+        return True
+
+    @property
+    def block_runner(self) -> BlockRunner | None:
+        """What runs a block in place of `catis.core.block.run_block`; asked once per forward call."""
+        return None
+
     def check(self, num_prefix: int, depth: int) -> None:
-        """Refuse, with a ValueError, a model that this method (or its reference mode) would treat wrongly."""
+        """Refuse, with a ValueError, a model that this method would treat wrongly."""

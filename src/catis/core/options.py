@@ -19,10 +19,10 @@ def checked_options(name: str, kind: type, options: Mapping[str, Any]) -> dict[s
         ValueError: The method has no such option, or a value is of another type.
 
     Example:
-        >>> from catis.methods.mctf import MCTF
-        >>> checked_options("mctf", MCTF, {"layers": [1, 2]})
+        >>> from catis.reference.mctf import MCTFReference
+        >>> checked_options("mctf", MCTFReference, {"layers": [1, 2]})
         {'layers': (1, 2)}
-        >>> checked_options("mctf", MCTF, {"tau_sim": "high"})
+        >>> checked_options("mctf", MCTFReference, {"tau_sim": "high"})
         Traceback (most recent call last):
         ...
         ValueError: mctf: tau_sim='high': expected a number

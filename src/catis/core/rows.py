@@ -2,13 +2,10 @@
 
 from __future__ import annotations
 
-from typing import Any
-
+import torch
 from torch import Tensor
 
-from catis.core.arrays import NumpyArrays, arrays_for
-
-__all__ = ["take_rows"]
+__all__ = ["flat_index", "take_rows"]
 
 
 def take_rows(values: Tensor, index: Tensor) -> Tensor:
@@ -17,13 +14,15 @@ def take_rows(values: Tensor, index: Tensor) -> Tensor:
     One flat index_select copies whole rows, where gather goes by element.
 
     Example:
-        >>> import torch
         >>> take_rows(torch.tensor([[[1.0], [2.0], [3.0]]]), torch.tensor([[2, 0]])).flatten().tolist()
         [3.0, 1.0]
     """
-    xp = arrays_for(index)
     batch, kept = index.shape
-    rows: Any = xp.read(index)
-    if values.ndim == 3 and not (xp is NumpyArrays and batch == 1):
-        rows = rows + (xp.arange(0, batch, 1, rows) * values.shape[1])[:, None]
-    return values.reshape(-1, values.shape[-1]).index_select(0, xp.write(rows.reshape(-1))).view(batch, kept, -1)
+    rows = index.reshape(-1) if values.ndim == 2 else flat_index(index, values.shape[1])
+    return values.reshape(-1, values.shape[-1]).index_select(0, rows).view(batch, kept, values.shape[-1])
+
+
+def flat_index(index: Tensor, stride: int) -> Tensor:
+    """(B, K) indices within each image as (B * K,) indices into the whole batch, `stride` entries per image."""
+    first = torch.arange(index.shape[0], device=index.device) * stride
+    return (index + first[:, None]).reshape(-1)

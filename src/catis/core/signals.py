@@ -1,15 +1,11 @@
-"""Unary importance signals of the patch tokens, and their fusion (SPEC 4, CATIS 1-3)."""
+"""Unary importance signals of the patch tokens, and their fusion (docs/methods.md, CATIS)."""
 
 from __future__ import annotations
-
-from typing import Any
 
 import torch
 from torch import Tensor
 
-from catis.core.arrays import arrays_for
-
-__all__ = ["activation", "euclidean", "fuse", "l2", "momentum", "standardise", "zscore"]
+__all__ = ["activation", "euclidean", "fuse", "in_single", "l2", "momentum", "zscore"]
 
 _NO_SPREAD = 1e-5
 """A signal whose standard deviation is at most this share of its mean is constant: it scores zero, not noise."""
@@ -29,13 +25,11 @@ def activation(features: Tensor) -> Tensor:
         tensor([[1., 1.]])
     """
     mean = _mean(features)
-    squared = (features - mean).square_()
-    variance = _mean(squared)
-    xp = arrays_for(features)
-    spread = xp.read(variance)
-    floor = (8 * torch.finfo(features.dtype).eps * xp.read(mean)) ** 2  # a constant dimension differs by rounding alone
-    precision = xp.write(1.0 / xp.where(spread > floor, spread, float("inf"))).to(features.dtype)
-    return torch.bmm(precision, squared.transpose(1, 2)).squeeze(1).sqrt_()
+    squared = (features - mean).square()
+    variance = in_single(_mean(squared))
+    floor = (8 * torch.finfo(features.dtype).eps * in_single(mean)) ** 2  # a constant dimension differs by rounding
+    precision = 1.0 / torch.where(variance > floor, variance, float("inf"))
+    return torch.bmm(precision.to(features.dtype), squared.transpose(1, 2)).squeeze(1).sqrt()
 
 
 def euclidean(features: Tensor) -> Tensor:
@@ -56,49 +50,44 @@ def _mean(features: Tensor) -> Tensor:
     return torch.bmm(features.new_full((batch, 1, tokens), 1 / tokens), features)
 
 
-def momentum(attention: Any, previous: Any, gamma: float) -> Any:
-    """s_cls = (1 + gamma) A_cls[l] - gamma A_cls[l-1] (Eq. momentum); A_cls alone where there is no history.
+def in_single(values: Tensor) -> Tensor:
+    """Half precision as float32; what is wider stays."""
+    return values.float() if values.dtype in (torch.bfloat16, torch.float16) else values
 
-    Tensors or arrays, (B, N_p) each; `previous` may be None.
-    """
+
+def momentum(attention: Tensor, previous: Tensor | None, gamma: float) -> Tensor:
+    """s_cls = (1 + gamma) A_cls[l] - gamma A_cls[l-1] (Eq. momentum); A_cls alone where there is no history."""
     return attention if previous is None else (1.0 + gamma) * attention - gamma * previous
 
 
 def zscore(signal: Tensor) -> Tensor:
     """Zero mean, unit variance over the tokens of each image (Eq. zscore); zeros for a constant signal.
 
+    An image of infinities gives NaN, which `fuse` turns to zero.
+
     Example:
         >>> zscore(torch.tensor([[1.0, 3.0], [2.0, 2.0]]))
         tensor([[-1.,  1.],
                 [ 0.,  0.]])
     """
-    xp = arrays_for(signal)
-    standard: Tensor = xp.write(standardise(xp, xp.read(signal)))
-    return standard
+    signal = in_single(signal)
+    mean = signal.mean(-1, keepdim=True)
+    centred = signal - mean
+    spread = centred.square().mean(-1, keepdim=True).sqrt()
+    return centred / torch.where(spread > _NO_SPREAD * mean.abs(), spread, float("inf"))
 
 
-def standardise(xp: Any, values: Any) -> Any:
-    """`zscore` of an array; an image of infinities gives NaN, which `fuse` turns to zero."""
-    with xp.quiet():
-        mean = xp.mean(values)
-        centred = values - mean
-        spread = xp.sqrt(xp.mean(centred * centred))
-        return centred / xp.where(spread > _NO_SPREAD * abs(mean), spread, float("inf"))
-
-
-def fuse(xp: Any, activation_score: Any, context_score: Any, w_cls: float) -> tuple[Any, Any, Any]:
-    """z(s_nf), z(s_cls), and w_cls * z(s_cls) + (1 - w_cls) * z(s_nf), finite whatever went in (Eq. fusion).
+def fuse(norm: Tensor | None, context: Tensor | None, w_cls: float) -> Tensor:
+    """s = w_cls z(s_cls) + (1 - w_cls) z(s_nf), or the only one given; finite whatever went in (Eq. fusion).
 
     Args:
-        xp: Array library, from `arrays_for`.
-        activation_score: (B, N_p) s_nf, as an array.
-        context_score: (B, N_p) s_cls, or None where the score is s_nf alone.
+        norm: (B, N_p) z(s_nf), or None.
+        context: (B, N_p) z(s_cls), or None; not both.
         w_cls: Weight of s_cls.
     """
-    if context_score is None:
-        norm = standardise(xp, activation_score)
-        return norm, None, xp.finite(norm)
-    batch = activation_score.shape[0]
-    both = standardise(xp, xp.stack(activation_score, context_score))
-    norm, context = both[:batch], both[batch:]
-    return norm, context, xp.finite(w_cls * context + (1.0 - w_cls) * norm)
+    if norm is None or context is None:
+        score = norm if context is None else context
+        assert score is not None, "a score needs a signal"
+    else:
+        score = w_cls * context + (1.0 - w_cls) * norm
+    return torch.where(score.isfinite(), score, 0.0)

@@ -9,7 +9,6 @@ import torch.nn.functional as F
 from torch import Tensor
 
 from catis.core.record import record
-from catis.native.library import Kernels
 
 __all__ = ["TokenState"]
 
@@ -21,12 +20,11 @@ class TokenState:
     Attributes:
         num_prefix: Prefix tokens in front (CLS, distillation, registers); they are never touched.
         size: (B, N_p) float32, original patches each token stands for; None while every token is one patch.
-        cls_attention: (B, N_p) A_cls of the block before, carried through its plan (SPEC 4.2); None if not used.
+        cls_attention: (B, N_p) A_cls of the block before, carried through its plan; None if not used.
         provenance: (B, patches at the start) index of the patch token that holds each original patch, EVICTED once
             it is gone; None when nobody asked for it.
         positions: (N_p, D) or (B, N_p, D) rotary positions; a merged token keeps its destination's.
         log_size: (B, 1, 1, P + N_p) what `attention_bias` gives, where whoever made `size` has made it as well.
-        kernels: The compiled functions, where this call's tensors are theirs; None for the array code.
 
     Example:
         >>> state = TokenState.start(num_prefix=1, num_patches=3, batch=2, track=True)
@@ -40,7 +38,6 @@ class TokenState:
     provenance: Tensor | None = None
     positions: Tensor | None = None
     log_size: Tensor | None = None
-    kernels: Kernels | None = None
 
     @classmethod
     def start(
@@ -58,7 +55,7 @@ class TokenState:
         return cls(num_prefix, provenance=provenance, positions=positions)
 
     def attention_bias(self, dtype: torch.dtype, with_prefix: bool = True) -> Tensor | None:
-        """log(size) as an additive (B, 1, 1, N) attention mask: proportional attention (BASELINES 1.1)."""
+        """log(size) as an additive (B, 1, 1, N) attention mask: proportional attention (Bolya et al., 2023)."""
         if self.size is None:
             return None
         if self.log_size is not None and with_prefix and dtype == self.log_size.dtype:

@@ -3,15 +3,12 @@
 from __future__ import annotations
 
 from functools import reduce
-from typing import Any
 
 import torch
 from torch import Tensor
 
-from catis.core.arrays import arrays_for
 from catis.core.record import record
-from catis.native.decide import attention_received
-from catis.native.library import Kernels
+from catis.core.signals import in_single
 
 __all__ = ["BlockView", "unit_length"]
 
@@ -21,7 +18,7 @@ class BlockView:
     """One block at the point where tokens are reduced.
 
     Attributes:
-        layer: Index of the block, from 0.
+        block: Index of the block, from 0.
         depth: Number of blocks L.
         r: Patch tokens that must go, already capped by the budget contract.
         num_prefix: Prefix tokens P in front of the N_p patch tokens.
@@ -36,10 +33,9 @@ class BlockView:
         size: (B, N_p) float32 token sizes, or None while all are 1.
         previous_cls: (B, N_p) A_cls of the block before, carried to the tokens present, or None.
         explain: Whether the plan should carry notes (scores, thresholds) for a trace.
-        kernels: The compiled functions, where these tensors are theirs; None for the array code.
     """
 
-    layer: int
+    block: int
     depth: int
     r: int
     num_prefix: int
@@ -54,7 +50,6 @@ class BlockView:
     size: Tensor | None = None
     previous_cls: Tensor | None = None
     explain: bool = False
-    kernels: Kernels | None = None
 
     @property
     def num_patches(self) -> int:
@@ -83,7 +78,7 @@ class BlockView:
 
     def unit_keys(self) -> Tensor:
         """(B, N_p, d) K at unit length, for cosines; a zero key stays zero, similar to nothing."""
-        return unit_length(self.summed_keys(), overwrite=True)
+        return unit_length(self.summed_keys())
 
     def cls_attention(self) -> Tensor | None:
         """(B, N_p) A_cls: CLS row of the softmaxed attention, mean over heads, renormalised over the patches.
@@ -92,11 +87,8 @@ class BlockView:
         """
         if not self.has_cls:
             return None
-        xp = arrays_for(self.key)
-        weights = self._cls_logits(xp).softmax(-1)[:, :, self.num_prefix :].sum(1)
-        row = xp.read(weights)
-        shares: Tensor = xp.write(row / xp.at_least(xp.sum(row), torch.finfo(weights.dtype).tiny))
-        return shares
+        weights = in_single(self._cls_logits().softmax(-1)[:, :, self.num_prefix :].sum(1))
+        return weights / weights.sum(-1, keepdim=True).clamp_min(torch.finfo(weights.dtype).tiny)
 
     def attention_map(self) -> Tensor:
         """(B, H, N, N) softmaxed attention. The fused kernel never makes it: this is a second, unfused pass."""
@@ -108,28 +100,26 @@ class BlockView:
 
         A product and not a `mean`: its rounding does not depend on how many images there are.
         """
-        if self.kernels is not None:
-            return attention_received(self.kernels, self.query, self.key, self.bias, self.scale, self.num_prefix)
         rows = self.attention_map().flatten(1, 2)
         share = rows.new_full((rows.shape[0], 1, rows.shape[1]), 1 / rows.shape[1])
         return torch.bmm(share, rows).squeeze(1)[:, self.num_prefix :]
 
-    def _cls_logits(self, xp: Any) -> Tensor:
+    def _cls_logits(self) -> Tensor:
         """(B, H, N) logits of the CLS query, as one product: a block-diagonal matrix of the heads' queries times K.
 
         A product per head would first copy all keys, which are strided between queries and values.
         """
         batch, heads, tokens, width = self.key.shape
-        query = xp.read(self.query[:, :, 0]) * self.scale
-        diagonal = xp.write(xp.block_diagonal(query)).to(self.key.dtype)
+        query = self.query[:, :, 0] * self.scale
+        apart = torch.eye(heads, dtype=query.dtype, device=query.device)[:, :, None]
+        diagonal = (apart * query[:, :, None]).view(batch, heads, heads * width)
         keys = self.key.transpose(1, 2).reshape(batch, tokens, heads * width).transpose(1, 2)
         if self.bias is None:
             return torch.bmm(diagonal, keys)
-        return torch.baddbmm(self.bias[:, 0], diagonal, keys)
+        return torch.baddbmm(self.bias[:, 0].to(diagonal.dtype), diagonal, keys)
 
 
-def unit_length(vectors: Tensor, *, overwrite: bool = False) -> Tensor:
-    """Vectors of unit length, in their own memory if they may be overwritten; zero vectors stay zero."""
-    length: Tensor = torch.linalg.vector_norm(vectors, dim=-1, keepdim=True)
-    length.clamp_min_(torch.finfo(vectors.dtype).tiny)
-    return vectors.div_(length) if overwrite else vectors / length
+def unit_length(vectors: Tensor) -> Tensor:
+    """Vectors of unit length; zero vectors stay zero."""
+    length = torch.linalg.vector_norm(vectors, dim=-1, keepdim=True)
+    return vectors / length.clamp_min(torch.finfo(vectors.dtype).tiny)

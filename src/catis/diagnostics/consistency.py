@@ -103,7 +103,7 @@ def unary_signals(
     signals["fused"] = zscore(signals["s_nf"])
     if attention is not None:
         signals["s_cls"] = momentum(attention.float(), view.previous_cls, gamma)
-        if view.layer >= l_start:
+        if view.block >= l_start:
             signals["fused"] = torch.lerp(signals["fused"], zscore(signals["s_cls"]), w_cls)  # Eq. fusion
     return signals
 

@@ -16,11 +16,9 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from catis.core.block import BlockRecord
+from catis.core.block import BlockRecord, BlockRunner, BlockStep, Course
 from catis.core.method import Method
 from catis.core.parts import BlockParts
-from catis.core.plan import Plan
-from catis.core.reduction import Reduction
 from catis.core.state import TokenState
 
 __all__ = ["Decisions", "Replay"]
@@ -67,19 +65,22 @@ class Replay(Method):
     merge: bool = True
     evict: bool = True
 
-    def run_block(
-        self, parts: BlockParts, x: Tensor, state: TokenState, layer: int, settings: Reduction
-    ) -> tuple[Tensor, TokenState, Plan | None]:
+    @property
+    def block_runner(self) -> BlockRunner:
+        """Blocks on the full grid."""
+        return self._run_block
+
+    def _run_block(self, parts: BlockParts, x: Tensor, state: TokenState, course: Course, index: int) -> BlockStep:
         """One block on all patches; sizes become 1 for present and 0 for evicted patches."""
         features = parts.norm(x)
         projection = parts.project(features, state.positions)
         bias = state.attention_bias(projection.query.dtype)  # log(0) hides what was evicted
         residual = parts.add_attention(x, parts.output(parts.mix(projection, bias), features))
         if self.merge:
-            residual = _merge(residual, self.decisions.home[layer], state.num_prefix)
+            residual = _merge(residual, self.decisions.home[index], state.num_prefix)
         if self.evict:
-            state = state.with_size((~self.decisions.evicted[layer]).float())
-        return parts.add_mlp(residual), state, None
+            state = state.with_size((~self.decisions.evicted[index]).float())
+        return BlockStep(parts.add_mlp(residual), state)
 
 
 def _merge(x: Tensor, home: Tensor, num_prefix: int) -> Tensor:

@@ -77,7 +77,7 @@ class VanillaProbe:
             assert block.view is not None
             num_patches = block.view.num_patches
             self._compare(block, block.view, n)
-            self.off.update(block.layer, block.tokens[:n, block.state.num_prefix :])
+            self.off.update(block.index, block.tokens[:n, block.state.num_prefix :])
             features.append(summary_feature(block, self.facts.has_cls)[:n].clone())
 
         found = watch(self.model, Reduction(_Observer()), torch.cat([clean, corrupted]), record)
@@ -89,7 +89,7 @@ class VanillaProbe:
         signals = unary_signals(view, block.state.cls_attention, theta.gamma, theta.w_cls, theta.l_start)
         first, second = ({name: s[part] for name, s in signals.items()} for part in (slice(n), slice(n, None)))
         keys = view.metric()
-        self.consistency.update(block.layer, keys[:n], keys[n:], first, second)
+        self.consistency.update(block.index, keys[:n], keys[n:], first, second)
 
 
 class ReducedProbe:
@@ -118,9 +118,9 @@ class ReducedProbe:
         last: list[Tensor] = []
 
         def record(block: BlockRecord) -> None:
-            self.off.update(block.layer, block.tokens[:, block.state.num_prefix :])
-            feature, known = summary_feature(block, self.facts.has_cls), reference.features[block.layer]
-            self.distortion.update(block.layer, known, feature, channel_amounts(block.plan))
+            self.off.update(block.index, block.tokens[:, block.state.num_prefix :])
+            feature, known = summary_feature(block, self.facts.has_cls), reference.features[block.index]
+            self.distortion.update(block.index, known, feature, channel_amounts(block.plan))
             decisions.add(block)
             last[:] = [cosine_distance(known, feature)]
 
@@ -154,7 +154,7 @@ class ReducedProbe:
 
             def record(block: BlockRecord, metric: Distortion = metric) -> None:
                 feature = summary_feature(block, self.facts.has_cls)
-                metric.update(block.layer, reference.features[block.layer], feature)
+                metric.update(block.index, reference.features[block.index], feature)
 
             watch(self.model, Reduction(Replay(decisions, merge=merge, evict=not merge)), clean, record)
 

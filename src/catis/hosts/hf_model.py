@@ -19,6 +19,7 @@ from catis.core.execute import unmerge
 from catis.core.reduction import Reduction
 from catis.core.state import TokenState
 from catis.hosts.hf_families import family_of
+from catis.native.accelerator import accelerator_for
 
 __all__ = ["forward_like"]
 
@@ -68,6 +69,7 @@ def run(
         reduction,
         has_cls=family.has_cls,
         checkpointing=model.training and any(block.gradient_checkpointing for block in blocks),
+        accelerator=accelerator_for(x),
         record=record if wanted is None else _collector(wanted, hidden, record),
     )
     weigh = reduction.method.weighs_pool
@@ -103,7 +105,7 @@ def _collector(wanted: Collection[int], hidden: list[Tensor | None], record: Rec
     """A recorder that keeps each wanted block's output on the full grid, then calls the recorder that was given."""
 
     def collect(block: BlockRecord) -> None:
-        hidden.append(unmerge(block.tokens, block.state) if block.layer in wanted else None)
+        hidden.append(unmerge(block.tokens, block.state) if block.index in wanted else None)
         if record is not None:
             record(block)
 

@@ -16,6 +16,7 @@ from catis.core.parts import BlockParts
 from catis.core.reduction import Reduction
 from catis.core.state import TokenState
 from catis.hosts.timm_parts import EvaBlockParts, VitBlockParts, pack_rope
+from catis.native.accelerator import accelerator_for
 
 __all__ = ["forward", "forward_features", "forward_intermediates"]
 
@@ -82,6 +83,7 @@ def _tokens(
         reduction,
         has_cls=model.cls_token is not None,
         checkpointing=model.grad_checkpointing,
+        accelerator=accelerator_for(x),
         record=record,
     )
 
@@ -162,7 +164,7 @@ def _intermediates(
 
 def _collect(model: Any, taken: list[int], norm: bool, grids: list[Tensor]) -> Callable[[BlockRecord], None]:
     def record(block: BlockRecord) -> None:
-        if block.layer in taken:
+        if block.index in taken:
             grids.append(unmerge(model.norm(block.tokens) if norm else block.tokens, block.state))
 
     return record

@@ -1,21 +1,18 @@
-"""CATIS: score tokens by unary signals, then protect, merge or evict them (SPEC 4)."""
+"""CATIS: score tokens by unary signals, then protect, merge or evict them (docs/methods.md)."""
 
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
-from typing import Any, ClassVar, Literal, get_args
+from dataclasses import dataclass, replace
+from typing import ClassVar, Literal, get_args
 
 from torch import Tensor
 
-from catis.core.arrays import TorchArrays, arrays_for
 from catis.core.method import BlockShape, Method
 from catis.core.plan import Plan
-from catis.core.signals import activation, euclidean, fuse, l2, momentum
+from catis.core.signals import activation, euclidean, fuse, l2, momentum, zscore
 from catis.core.view import BlockView
 from catis.methods import triage
-from catis.native.decide import decide_catis
-from catis.native.library import Kernels
 
 __all__ = ["Catis"]
 
@@ -34,7 +31,7 @@ _NORMS = {"fused": activation, "cls": activation, "nf": activation, "l2": l2, "e
 class Catis(Method):
     """Complementary activation triage with importance scoring.
 
-    The defaults of Theta are a rough hand choice, not a result (SPEC 4): the paper gives no numbers.
+    The defaults of Theta are a rough hand choice, not a result: the paper gives no numbers.
 
     Attributes:
         gamma: Momentum of the CLS attention over depth, >= 0.
@@ -74,19 +71,17 @@ class Catis(Method):
 
     def plan(self, view: BlockView) -> Plan:
         """Score, then triage."""
-        if view.kernels is not None and self.strategy == "triage" and self.signal in ("fused", "cls", "nf"):
-            return self._compiled(view.kernels, view)
-        xp = arrays_for(view.features)
         attention = self.observe(view)
-        score, notes = self._score(xp, view, attention)
-        evictions = math.floor(self.evict_ratio * view.r)
-        found = _STRATEGIES[self.strategy](xp, score, view, self.tau, evictions)
-        return Plan(found.keep, found.removed, found.target, found.all_merge, cls_attention=attention, notes=notes)
+        norm, context = self._signals(view, attention)
+        score = fuse(norm, context, self.w_cls)
+        plan = _STRATEGIES[self.strategy](score, view, self.tau, self.evictions(view.r))
+        notes = self.notes(norm, context, score) if view.explain else {}
+        return replace(plan, cls_attention=attention, notes=notes)
 
     def macs(self, shape: BlockShape) -> int:
         """The unary signals, and matching inside M (at most all tokens)."""
         tokens = shape.num_patches + shape.num_prefix
-        uses_cls = shape.has_cls and self.signal in ("fused", "cls") and shape.layer + 1 >= self.l_start
+        uses_cls = shape.has_cls and self.signal in ("fused", "cls") and shape.block + 1 >= self.l_start
         context = tokens * shape.num_heads**2 * shape.head_dim if uses_cls else 0  # block-diagonal
         activation = 3 * shape.num_patches * shape.width if self.signal in ("fused", "nf") else 0
         if self.strategy == "evict":
@@ -95,53 +90,32 @@ class Catis(Method):
         matching = pairs if self.strategy == "merge" else shape.matching_macs
         return context + activation + matching
 
-    def _compiled(self, kernels: Kernels, view: BlockView) -> Plan:
-        """The same in one call."""
-        observed = self._observes(view)
-        in_context = observed and view.layer >= self.l_start
-        by_norm = self.signal != "cls" or not in_context
-        found = decide_catis(
-            kernels,
-            view.features,
-            (view.query, view.key, view.content_key),
-            (view.bias, view.previous_cls if in_context else None),
-            view.num_prefix,
-            (view.r, math.floor(self.evict_ratio * view.r)),
-            (view.scale, self.gamma, self.w_cls, self.tau),
-            (observed, by_norm, in_context),
-            view.explain,
-        )
-        attention, norm, context, score = found.scores
-        notes = {}
-        if view.explain:
-            notes = self._notes(TorchArrays, norm if by_norm else None, context if in_context else None, score)
-        return Plan(*found[:3], cls_attention=attention, notes=notes)
+    def evictions(self, r: int) -> int:
+        """The most that eviction takes of r while M can supply the rest."""
+        return math.floor(self.evict_ratio * r)
 
     def observe(self, view: BlockView) -> Tensor | None:
         """A_cls of this block where this or the next one needs it."""
-        return view.cls_attention() if self._observes(view) else None
+        return view.cls_attention() if self.observes(view) else None
 
-    def _observes(self, view: BlockView) -> bool:
-        return view.has_cls and self.signal in ("fused", "cls") and view.layer + 1 >= self.l_start
+    def observes(self, view: BlockView) -> bool:
+        """Whether A_cls is needed, by this block or by the next."""
+        return view.has_cls and self.signal in ("fused", "cls") and view.block + 1 >= self.l_start
 
-    def _score(self, xp: Any, view: BlockView, attention: Tensor | None) -> tuple[Any, dict[str, Tensor]]:
-        """The fused functional of Eq. fusion, or the one signal asked for, and notes for a trace."""
-        context = None
-        if attention is not None and view.layer >= self.l_start:
-            previous = None if view.previous_cls is None else xp.read(view.previous_cls)
-            context = momentum(xp.read(attention), previous, self.gamma)
-        if self.signal == "cls" and context is not None:
-            parts: tuple[Any, Any, Any] = (None, *fuse(xp, context, None, 0.0)[::2])
-        else:
-            norm = xp.read(_NORMS[self.signal](view.patch_features()))
-            parts = fuse(xp, norm, context, self.w_cls)
-        return parts[2], self._notes(xp, *parts) if view.explain else {}
+    def _signals(self, view: BlockView, attention: Tensor | None) -> tuple[Tensor | None, Tensor | None]:
+        """z(s_nf) and z(s_cls), each (B, N_p); None for one that does not enter the score."""
+        norm = context = None
+        if attention is not None and view.block >= self.l_start:
+            context = zscore(momentum(attention, view.previous_cls, self.gamma))
+        if self.signal != "cls" or context is None:
+            norm = zscore(_NORMS[self.signal](view.patch_features()))
+        return norm, context
 
-    def _notes(self, xp: Any, norm: Any, context: Any, score: Any) -> dict[str, Tensor]:
+    def notes(self, norm: Tensor | None, context: Tensor | None, score: Tensor) -> dict[str, Tensor]:
         """What went into the score, and the triage radius of each image."""
-        threshold = xp.full((score.shape[0],), self.tau, score)
-        found = {"s_nf": norm, "s_cls": context, "score": score, "threshold": threshold}
-        return {name: xp.write(array) for name, array in found.items() if array is not None}
+        threshold = score.new_full((score.shape[0],), self.tau)
+        signals = {"s_nf": norm, "s_cls": context, "score": score, "threshold": threshold}
+        return {name: values for name, values in signals.items() if values is not None}
 
 
 def _within(option: str, value: float, low: float, high: float) -> None:

@@ -8,24 +8,16 @@ from typing import ClassVar, Literal
 import torch
 from torch import Tensor
 
-from catis.core.arrays import arrays_for
 from catis.core.matching import alternate, best_edges, cosine_sides, side_ids, token_ids
 from catis.core.method import BlockShape, Method
-from catis.core.parts import BlockParts
 from catis.core.plan import Blend, Plan
-from catis.core.reduction import Reduction
 from catis.core.rows import take_rows
-from catis.core.schedule import Schedule
-from catis.core.state import TokenState
 from catis.core.view import BlockView, unit_length
-from catis.methods import mctf_reference
-from catis.native.decide import decide_mctf
-from catis.native.library import Kernels
 
-__all__ = ["MCTF", "bidirectional_plan", "multi_criteria"]
+__all__ = ["BLENDS", "MCTF", "bidirectional_plan", "multi_criteria", "pooling_weight"]
 
 Pooling = Literal["attention", "size", "max", "mean"]
-_BLENDS: dict[Pooling, Blend] = {"attention": "weight", "size": "size", "max": "max", "mean": "mean"}
+BLENDS: dict[Pooling, Blend] = {"attention": "weight", "size": "size", "max": "max", "mean": "mean"}
 
 
 @dataclass(frozen=True)
@@ -38,10 +30,6 @@ class MCTF(Method):
         tau_size: Temperature of size.
         bidirectional: Match A to B with half of r, then B to the surviving A with the other half.
         pooling: Weights of a group: "attention" (received, times size), "size", "max" (elementwise), "mean".
-        reference: As the authors' code: reduction before attention, blocks 1 .. L-1, never below 10 tokens.
-        one_step_ahead: With `reference`: 1 reuses the aggregated map on the merged tokens, 2 recomputes attention,
-            0 reduces at the end of the block.
-        layers: With `reference`, the blocks that reduce; None is 1 .. L-1.
 
     Example:
         >>> import catis, timm
@@ -54,37 +42,14 @@ class MCTF(Method):
     tau_size: float = 40.0
     bidirectional: bool = True
     pooling: Pooling = "attention"
-    reference: bool = False
-    one_step_ahead: int = 1
-    layers: tuple[int, ...] | None = None
 
     def __post_init__(self) -> None:
         """Check the options."""
         for option in ("tau_sim", "tau_info", "tau_size"):
             if not 0.0 <= getattr(self, option) < float("inf"):
                 raise ValueError(f"{option}={getattr(self, option)!r}: expected a number >= 0 (0 switches it off)")
-        if self.pooling not in _BLENDS:
-            raise ValueError(f"pooling={self.pooling!r}: expected one of {list(_BLENDS)}")
-        if self.one_step_ahead not in (0, 1, 2):
-            raise ValueError(f"one_step_ahead={self.one_step_ahead!r}: expected 0, 1 or 2")
-        if not self.reference and (self.layers is not None or self.one_step_ahead != 1):
-            raise ValueError("layers and one_step_ahead belong to the authors' form: set reference=True")
-
-    def amount(self, schedule: Schedule, layer: int, num_patches: int, num_prefix: int) -> int:
-        """Budget contract; in reference mode the authors' rule."""
-        if not self.reference:
-            return schedule.amount(layer, num_patches)
-        if layer == 0 if self.layers is None else layer not in self.layers:
-            return 0
-        return mctf_reference.amount(schedule, layer, num_patches + num_prefix)
-
-    def check(self, num_prefix: int, depth: int) -> None:
-        """The authors' form protects a CLS token only."""
-        if self.reference and num_prefix > 1:
-            raise ValueError(
-                f"mctf in reference mode protects one prefix token, but this model has {num_prefix}: the authors' code "
-                "would merge the others; leave reference=False"
-            )
+        if self.pooling not in BLENDS:
+            raise ValueError(f"pooling={self.pooling!r}: expected one of {list(BLENDS)}")
 
     def macs(self, shape: BlockShape) -> int:
         """The attention map a second time, and matching on the full width."""
@@ -95,55 +60,43 @@ class MCTF(Method):
     def plan(self, view: BlockView) -> Plan:
         """Score pairs on the residual stream, match both ways, pool by attention received times size."""
         received = view.attention_received()
-        if view.kernels is not None and self.tau_sim in (0.0, 1.0):
-            plan = self._compiled(view.kernels, view, received)
-        else:
-            plan = self.fuse(view.patch_residual(), received, view.size, view.num_prefix, view.r)
-        return replace(plan, notes=self._notes(view, received)) if view.explain else plan
+        plan = self.fuse(view.patch_residual(), received, view.size, view.num_prefix, view.r)
+        return replace(plan, notes=self.notes(view, received)) if view.explain else plan
 
-    def _notes(self, view: BlockView, received: Tensor) -> dict[str, Tensor]:
+    def weight(self, view: BlockView) -> Tensor | None:
+        """Attention received times size."""
+        return pooling_weight(view.attention_received(), view.size)
+
+    def fuse(self, tokens: Tensor, received: Tensor, size: Tensor | None, num_prefix: int, r: int) -> Plan:
+        """Plan from (B, N_p, C) tokens, (B, N_p) attention received and sizes."""
+        scores = multi_criteria(tokens, received, size, num_prefix, (self.tau_sim, self.tau_info, self.tau_size))
+        first, second = self.directions(r)
+        keep, removed, target = bidirectional_plan(scores, first, second, num_prefix)
+        return Plan(keep, removed, target, True, BLENDS[self.pooling], pooling_weight(received, size))
+
+    def directions(self, r: int) -> tuple[int, int]:
+        """How many of r go from A to B, and how many from B to A."""
+        first = r // 2 if self.bidirectional else r
+        return first, r - first
+
+    def notes(self, view: BlockView, received: Tensor) -> dict[str, Tensor]:
         """Attention received, and a stand-in for the cut: the r-th best W over both sides' best edges."""
         taus = (self.tau_sim, self.tau_info, self.tau_size)
         scores = multi_criteria(view.patch_residual(), received, view.size, view.num_prefix, taus)
         both = torch.cat([scores.amax(2), scores.amax(1)], 1)
         return {"score": received, "threshold": both.sort(-1, descending=True).values[:, view.r - 1]}
 
-    def _compiled(self, kernels: Kernels, view: BlockView, received: Tensor) -> Plan:
-        """`fuse` in one call."""
-        r1 = self._first(view.r)
-        powers = (-1 / self.tau_info if self.tau_info else 0.0, -1 / self.tau_size if self.tau_size else 0.0)
-        amounts = (r1, view.r - r1)
-        found = decide_mctf(
-            kernels, view.residual, received, view.size, view.num_prefix, amounts, self.tau_sim != 0, powers
-        )
-        return Plan(*found[:3], True, _BLENDS[self.pooling], found.scores[0])
 
-    def _first(self, r: int) -> int:
-        """How many of r the first direction takes."""
-        return r // 2 if self.bidirectional else r
-
-    def fuse(self, tokens: Tensor, received: Tensor, size: Tensor | None, num_prefix: int, r: int) -> Plan:
-        """Plan from (B, N_p, C) tokens, (B, N_p) attention received and sizes."""
-        scores = multi_criteria(tokens, received, size, num_prefix, (self.tau_sim, self.tau_info, self.tau_size))
-        r1 = self._first(r)
-        keep, removed, target = bidirectional_plan(scores, r1, r - r1, num_prefix)
-        weight = received if size is None else received * size
-        weight = weight.clamp_min(torch.finfo(weight.dtype).tiny)  # a group that nobody attends to is averaged evenly
-        return Plan(keep, removed, target, True, _BLENDS[self.pooling], weight)
-
-    def run_block(
-        self, parts: BlockParts, x: Tensor, state: TokenState, layer: int, settings: Reduction
-    ) -> tuple[Tensor, TokenState, Plan | None] | None:
-        """The authors' block, in reference mode."""
-        if not self.reference:
-            return None
-        return mctf_reference.run_block(self.fuse, self.one_step_ahead, parts, x, state, layer, settings)
+def pooling_weight(received: Tensor, size: Tensor | None) -> Tensor:
+    """(B, N_p) attention received times size; a group that nobody attends to is averaged evenly."""
+    weight = received if size is None else received * size
+    return weight.clamp_min(torch.finfo(weight.dtype).tiny)
 
 
 def multi_criteria(
     tokens: Tensor, received: Tensor, size: Tensor | None, num_prefix: int, taus: tuple[float, float, float]
 ) -> Tensor:
-    """(B, |A|, |B|) W_sim * W_info * W_size: high for alike, uninformative, small pairs (BASELINES 1.4).
+    """(B, |A|, |B|) W_sim * W_info * W_size: high for alike, uninformative, small pairs (docs/methods.md, MCTF).
 
     The authors divide 1/a and 1/s by their maximum; that scales all pairs of an image alike, so it is left out.
     """
@@ -165,20 +118,23 @@ def bidirectional_plan(scores: Tensor, r1: int, r2: int, num_prefix: int) -> tup
         keep, removed, target of a Plan; output order is [surviving A as in ToMe, surviving B best score first],
         and plain [surviving A, B] when r2 is 0. A token merged into a B token that then merges too follows it.
     """
-    (_, num_a, num_b), xp = scores.shape, arrays_for(scores)
+    _, num_a, num_b = scores.shape
     side_a, side_b = alternate(num_prefix)
-    first = best_edges(xp, scores, r1)
-    stay_a = xp.sort(first.survivor) if num_prefix else first.survivor  # ToMe's order
-    removed = token_ids(first.source, side_a)
+    first = best_edges(scores, r1)
+    stay_a = first.survivor.sort(-1).values if num_prefix else first.survivor  # ToMe's order
+    removed, num_stay = token_ids(first.source, side_a), stay_a.shape[1]
     if not r2:
-        keep = xp.join(token_ids(stay_a, side_a), side_ids(xp, side_b, num_a + num_b, stay_a))
-        return xp.write(keep), xp.write(removed), xp.write(first.destination + stay_a.shape[1])
-    back = take_rows(scores, xp.write(stay_a)).transpose(1, 2)
-    second = best_edges(xp, back, r2)
-    new_b = xp.repeat_rows(xp.arange(stay_a.shape[1], stay_a.shape[1] + num_b - r2, 1, stay_a), stay_a)
-    slot_b = xp.put(xp.join(second.survivor, second.source), second.survivor, new_b)
-    slot_b = xp.put(slot_b, second.source, second.destination)
-    keep = xp.join(token_ids(stay_a, side_a), token_ids(second.survivor, side_b))
-    removed = xp.join(removed, token_ids(second.source, side_b))
-    target = xp.join(xp.take(slot_b, first.destination), second.destination)
-    return xp.write(keep), xp.write(removed), xp.write(target)
+        keep = torch.cat([token_ids(stay_a, side_a), side_ids(side_b, num_a + num_b, stay_a)], -1)
+        return keep, removed, first.destination + num_stay
+    second = best_edges(take_rows(scores, stay_a).transpose(1, 2), r2)
+    slot_b = _slots_of_b(second.survivor, second.source, second.destination, num_stay)
+    keep = torch.cat([token_ids(stay_a, side_a), token_ids(second.survivor, side_b)], -1)
+    removed = torch.cat([removed, token_ids(second.source, side_b)], -1)
+    return keep, removed, torch.cat([slot_b.gather(1, first.destination), second.destination], -1)
+
+
+def _slots_of_b(survivor: Tensor, source: Tensor, destination: Tensor, num_a: int) -> Tensor:
+    """(B, |B|) output place of every B token: behind the surviving A, or that of the A token it merges into."""
+    place = torch.arange(num_a, num_a + survivor.shape[1], device=survivor.device).expand_as(survivor)
+    slot = torch.cat([place, destination], -1)
+    return slot.scatter(1, torch.cat([survivor, source], -1), slot)

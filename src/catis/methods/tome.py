@@ -5,25 +5,20 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import ClassVar
 
+import torch
 from torch import Tensor
 
-from catis.core.arrays import arrays_for
 from catis.core.matching import alternate, best_edges, cosine_sides, side_ids, token_ids
-from catis.core.method import BlockShape
+from catis.core.method import BlockShape, Method
 from catis.core.plan import Blend, Plan
 from catis.core.view import BlockView
-from catis.methods.ratio import RatioMethod
-from catis.native.decide import decide_tome
 
-__all__ = ["ToMe", "plan_bipartite"]
+__all__ = ["ToMe", "plan_bipartite", "similarity_notes"]
 
 
 @dataclass(frozen=True)
-class ToMe(RatioMethod):
+class ToMe(Method):
     """Token Merging.
-
-    In reference mode average pools are not weighted by size; with a ratio it is the ToMe copy in PiToMe's repository,
-    which counts the CLS token and has no proportional attention.
 
     Example:
         >>> import catis, timm
@@ -31,11 +26,6 @@ class ToMe(RatioMethod):
     """
 
     name: ClassVar[str] = "tome"
-
-    @property
-    def proportional(self) -> bool:
-        """The copy in PiToMe's repository calls attention without sizes."""
-        return self.ratio is None
 
     def macs(self, shape: BlockShape) -> int:
         """Matching of two halves."""
@@ -52,23 +42,18 @@ def plan_bipartite(view: BlockView, blend: Blend | None) -> Plan:
     Surviving A tokens come in ascending order when there is a prefix and by descending similarity when there is none:
     the next block's split is positional, so the authors' order is part of the method.
     """
-    if view.kernels is not None:
-        found = decide_tome(view.kernels, view.content_key, view.num_prefix, view.r, view.explain)
-        notes = _notes(found.scores[0], view.r)
-        return Plan(found.keep, found.removed, found.target if blend else None, True, blend or "size", notes=notes)
     scores = cosine_sides(view.unit_keys(), view.num_prefix)
-    xp = arrays_for(scores)
-    matching = best_edges(xp, scores, view.r)
+    matching = best_edges(scores, view.r)
     side_a, side_b = alternate(view.num_prefix)
-    survivor = xp.sort(matching.survivor) if view.num_prefix else matching.survivor
-    keep = xp.join(token_ids(survivor, side_a), side_ids(xp, side_b, view.num_patches, survivor))
-    target = None if blend is None else xp.write(matching.destination + survivor.shape[1])
-    notes = _notes(spread_side(scores.amax(-1), side_a, view.num_patches) if view.explain else None, view.r)
-    removed = xp.write(token_ids(matching.source, side_a))
-    return Plan(xp.write(keep), removed, target, True, blend or "size", notes=notes)
+    survivor = matching.survivor.sort(-1).values if view.num_prefix else matching.survivor
+    keep = torch.cat([token_ids(survivor, side_a), side_ids(side_b, view.num_patches, survivor)], -1)
+    removed = token_ids(matching.source, side_a)
+    target = None if blend is None else matching.destination + survivor.shape[1]
+    best = _spread_side(scores.amax(-1), side_a, view.num_patches) if view.explain else None
+    return Plan(keep, removed, target, True, blend or "size", notes=similarity_notes(best, view.r))
 
 
-def _notes(best: Tensor | None, r: int) -> dict[str, Tensor]:
+def similarity_notes(best: Tensor | None, r: int) -> dict[str, Tensor]:
     """Best similarity of every A token (NaN for B), and that of the weakest edge taken."""
     if best is None:
         return {}
@@ -76,7 +61,7 @@ def _notes(best: Tensor | None, r: int) -> dict[str, Tensor]:
     return {"score": best, "threshold": weakest}
 
 
-def spread_side(values: Tensor, side: slice, num_patches: int) -> Tensor:
+def _spread_side(values: Tensor, side: slice, num_patches: int) -> Tensor:
     """(B, N_p) values of a side at their tokens; NaN where a token has none."""
     spread = values.new_full((values.shape[0], num_patches), float("nan"))
     spread[:, side] = values

@@ -1,201 +1,184 @@
-"""Deciding as one compiled call per block: what C needs to know of the tensors, and room for what it gives back."""
+"""Deciding as one compiled call per block: what C needs to know of a view, and room for what it gives back.
+
+Each function returns None where a tensor is not C's: of another type, device or precision, or without memory.
+"""
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple
-
+import torch
 from torch import Tensor
 
+from catis.core.plan import Blend, Plan
+from catis.core.view import BlockView
+from catis.methods.catis import Catis
+from catis.methods.mctf import BLENDS, MCTF
+from catis.methods.pitome import PiToMe, energy_notes
+from catis.methods.tofu import ToFu
+from catis.methods.tome import ToMe, similarity_notes
 from catis.native.library import Kernels
-from catis.native.memory import floats, in_rows, new_floats, new_indices, pointer
+from catis.native.memory import CPU, in_rows, new_floats
 
-__all__ = ["Decided", "attention_received", "decide_catis", "decide_mctf", "decide_pitome", "decide_tome"]
-
-
-class Decided(NamedTuple):
-    """What happens to the patch tokens: the fields of a Plan of the same names, and the scores behind them."""
-
-    keep: Tensor
-    removed: Tensor
-    target: Tensor
-    scores: tuple[Any, ...]
+__all__ = ["attention_received", "decide_catis", "decide_mctf", "decide_pitome", "decide_tofu", "decide_tome", "fuse"]
 
 
-def decide_tome(kernels: Kernels, key: Tensor, num_prefix: int, r: int, explain: bool) -> Decided:
-    """ToMe's matching on (B, H, N, d) keys; the score of an A token is its best similarity, NaN for B."""
-    key = in_rows(key)
-    batch, _, tokens, _ = key.shape
-    keep, removed, target = new_indices(batch, tokens - num_prefix, r)
-    score = new_floats(batch, tokens - num_prefix) if explain else None
-    kernels.module.decide_tome(
-        key.data_ptr(),
-        *key.stride(),
-        *key.shape,
-        num_prefix,
-        r,
-        keep.data_ptr(),
-        removed.data_ptr(),
-        target.data_ptr(),
-        pointer(score),
+def decide_tome(kernels: Kernels, method: ToMe, view: BlockView) -> Plan | None:
+    """As `ToMe.plan`."""
+    return _bipartite(kernels, view, "size")
+
+
+def decide_tofu(kernels: Kernels, method: ToFu, view: BlockView) -> Plan | None:
+    """As `ToFu.plan`."""
+    return _bipartite(kernels, view, method.blend(view.block, view.depth))
+
+
+def _bipartite(kernels: Kernels, view: BlockView, blend: Blend | None) -> Plan | None:
+    """As `plan_bipartite`."""
+    keep, removed, target = _room(view)
+    best = _signal(view) if view.explain else None
+    if not kernels.module.decide_tome(
         kernels.threads(),
-    )
-    return Decided(keep, removed, target, (score,))
+        key=in_rows(view.content_key),
+        prefix=view.num_prefix,
+        keep=keep,
+        removed=removed,
+        target=target,
+        score=best,
+    ):
+        return None
+    return Plan(keep, removed, target if blend else None, True, blend or "size", notes=similarity_notes(best, view.r))
 
 
-def decide_pitome(kernels: Kernels, key: Tensor, num_prefix: int, r: int, margin: float, pure: bool) -> Decided:
-    """PiToMe's order and matching on (B, H, N, d) keys; the score is the energy."""
-    key = in_rows(key)
-    batch, _, tokens, _ = key.shape
-    keep, removed, target = new_indices(batch, tokens - num_prefix, r)
-    score = new_floats(batch, tokens - num_prefix)
-    kernels.module.decide_pitome(
-        key.data_ptr(),
-        *key.stride(),
-        *key.shape,
-        num_prefix,
-        r,
-        margin,
-        pure,
-        keep.data_ptr(),
-        removed.data_ptr(),
-        target.data_ptr(),
-        score.data_ptr(),
+def decide_pitome(kernels: Kernels, method: PiToMe, view: BlockView) -> Plan | None:
+    """As `PiToMe.plan`."""
+    keep, removed, target = _room(view)
+    scores = _signal(view)
+    if not kernels.module.decide_pitome(
         kernels.threads(),
-    )
-    return Decided(keep, removed, target, (score,))
+        key=in_rows(view.content_key),
+        prefix=view.num_prefix,
+        margin=method.margin_at(view.block, view.depth),
+        pure=method.variant(view.block, view.depth) == "pure",
+        keep=keep,
+        removed=removed,
+        target=target,
+        score=scores,
+    ):
+        return None
+    return Plan(keep, removed, target, True, notes=energy_notes(scores, view.r) if view.explain else {})
 
 
-def decide_catis(
-    kernels: Kernels,
-    features: Tensor,
-    projected: tuple[Tensor, Tensor, Tensor],
-    biases: tuple[Tensor | None, Tensor | None],
-    num_prefix: int,
-    amounts: tuple[int, int],
-    theta: tuple[float, float, float, float],
-    uses: tuple[bool, bool, bool],
-    explain: bool,
-) -> Decided:
-    """CATIS' scores and triage.
-
-    Args:
-        kernels: The compiled functions.
-        features: (B, N, C) Z.
-        projected: Query, key and content key, (B, H, N, d) each.
-        biases: Attention bias (B, 1, 1, N) and A_cls of the block before (B, N_p); None where there is none.
-        num_prefix: Prefix tokens P.
-        amounts: r, and how many of them eviction may take.
-        theta: Scale of the attention, gamma, w_cls, tau.
-        uses: Whether A_cls is wanted, and whether s_nf and s_cls enter the score.
-        explain: Whether to give the scores.
-
-    Returns:
-        The decision, with A_cls (or None), and for an explanation s_nf, s_cls and their fusion; a signal that does not
-        enter is garbage.
-    """
-    batch, tokens, channels = features.shape
-    query, key, content_key = in_rows(projected[0]), in_rows(projected[1]), in_rows(projected[2])
-    features, bias, previous = features.contiguous(), floats(biases[0]), floats(biases[1])
-    keep, removed, target = new_indices(batch, tokens - num_prefix, amounts[0])
-    attention = new_floats(batch, tokens - num_prefix) if uses[0] else None
-    norm = context = score = None
-    if explain:
-        norm, context, score = (new_floats(batch, tokens - num_prefix) for _ in range(3))
-    kernels.module.decide_catis(
-        features.data_ptr(),
-        channels,
-        content_key.shape[1],
-        query.data_ptr(),
-        *query.stride(),
-        key.data_ptr(),
-        *key.stride(),
-        content_key.data_ptr(),
-        *content_key.stride(),
-        pointer(bias),
-        pointer(previous),
-        *amounts,
-        uses[1],
-        uses[2],
-        *theta,
-        *key.shape,
-        num_prefix,
-        keep.data_ptr(),
-        removed.data_ptr(),
-        target.data_ptr(),
-        pointer(attention),
-        pointer(norm),
-        pointer(context),
-        pointer(score),
+def decide_catis(kernels: Kernels, method: Catis, view: BlockView) -> Plan | None:
+    """As `Catis.plan`, for triage by the signals that are not ablations of s_nf."""
+    if method.strategy != "triage" or method.signal not in ("fused", "cls", "nf"):
+        return None
+    observed = method.observes(view)
+    in_context = observed and view.block >= method.l_start
+    by_norm = method.signal != "cls" or not in_context
+    keep, removed, target = _room(view)
+    attention = _signal(view) if observed else None
+    norm = _signal(view) if view.explain and by_norm else None
+    context = _signal(view) if view.explain and in_context else None
+    score = _signal(view) if view.explain else None
+    if not kernels.module.decide_catis(
         kernels.threads(),
-    )
-    return Decided(keep, removed, target, (attention, norm, context, score))
+        features=view.features.contiguous(),
+        query=in_rows(view.query),
+        key=in_rows(view.key),
+        content_key=in_rows(view.content_key),
+        bias=None if view.bias is None else view.bias.contiguous(),
+        previous=view.previous_cls.contiguous() if in_context and view.previous_cls is not None else None,
+        prefix=view.num_prefix,
+        evictions=method.evictions(view.r),
+        uses_norm=by_norm,
+        uses_cls=in_context,
+        scale=view.scale,
+        gamma=method.gamma,
+        w_cls=method.w_cls,
+        tau=method.tau,
+        keep=keep,
+        removed=removed,
+        target=target,
+        attention=attention,
+        norm=norm,
+        context=context,
+        score=score,
+    ):
+        return None
+    notes = {} if score is None else method.notes(norm, context, score)
+    return Plan(keep, removed, target, cls_attention=attention, notes=notes)
 
 
-def attention_received(
-    kernels: Kernels, query: Tensor, key: Tensor, bias: Tensor | None, scale: float, num_prefix: int
-) -> Tensor:
-    """(B, N_p) what each patch token gets of the attention of (B, H, N, d) queries, mean over heads and queries."""
-    query, key, bias = in_rows(query), in_rows(key), floats(bias)
-    received = new_floats(key.shape[0], key.shape[2] - num_prefix)
-    kernels.module.attention_received(
-        query.data_ptr(),
-        *query.stride(),
-        key.data_ptr(),
-        *key.stride(),
-        pointer(bias),
-        scale,
-        *key.shape,
-        num_prefix,
-        received.data_ptr(),
+def decide_mctf(kernels: Kernels, method: MCTF, view: BlockView) -> Plan | None:
+    """As `MCTF.plan`, in two calls: what each token receives, then the matching."""
+    received = attention_received(kernels, view)
+    if received is None:
+        return None
+    plan = fuse(kernels, method, view.residual, received, view.size, view.num_prefix, view.r)
+    if plan is None or not view.explain:
+        return plan
+    return Plan(*_fields(plan), notes=method.notes(view, received))
+
+
+def _fields(plan: Plan) -> tuple[Tensor, Tensor, Tensor | None, bool, Blend, Tensor | None]:
+    return plan.keep, plan.removed, plan.target, plan.all_merge, plan.blend, plan.weight
+
+
+def attention_received(kernels: Kernels, view: BlockView) -> Tensor | None:
+    """As `BlockView.attention_received`, without ever writing the attention map."""
+    received = _signal(view)
+    done = kernels.module.attention_received(
         kernels.threads(),
+        query=in_rows(view.query),
+        key=in_rows(view.key),
+        bias=None if view.bias is None else view.bias.contiguous(),
+        scale=view.scale,
+        prefix=view.num_prefix,
+        received=received,
     )
-    return received
+    return received if done else None
 
 
-def decide_mctf(
-    kernels: Kernels,
-    residual: Tensor,
-    received: Tensor,
-    size: Tensor | None,
-    num_prefix: int,
-    amounts: tuple[int, int],
-    similar: bool,
-    powers: tuple[float, float],
-) -> Decided:
-    """MCTF's matching.
-
-    Args:
-        kernels: The compiled functions.
-        residual: (B, N, C) H.
-        received: (B, N_p) attention received.
-        size: (B, N_p) sizes, or None.
-        num_prefix: Prefix tokens P.
-        amounts: How many A gives to B, and how many B to A.
-        similar: Whether similarity counts.
-        powers: Of attention received and of size, in the score; 0 for off.
-
-    Returns:
-        The decision, with score (B, N_p) attention received times size, the weights of the pooling.
-    """
-    residual, received, size = residual.contiguous(), received.contiguous(), floats(size)
-    batch, tokens, channels = residual.shape
-    keep, removed, target = new_indices(batch, tokens - num_prefix, sum(amounts))
-    weight = new_floats(batch, tokens - num_prefix)
-    kernels.module.decide_mctf(
-        batch,
-        tokens,
-        channels,
-        num_prefix,
-        residual.data_ptr(),
-        received.data_ptr(),
-        pointer(size),
-        *amounts,
-        similar,
-        *powers,
-        keep.data_ptr(),
-        removed.data_ptr(),
-        target.data_ptr(),
-        weight.data_ptr(),
+def fuse(
+    kernels: Kernels, method: MCTF, residual: Tensor, received: Tensor, size: Tensor | None, num_prefix: int, r: int
+) -> Plan | None:
+    """As `MCTF.fuse`, on all (B, N, C) tokens, prefix first; with the temperatures of similarity that C knows."""
+    if method.tau_sim not in (0.0, 1.0):
+        return None
+    batch, patches = residual.shape[0], residual.shape[1] - num_prefix
+    keep, removed, target = _indices(batch, patches, r)
+    weight = new_floats((batch, patches))
+    if not kernels.module.decide_mctf(
         kernels.threads(),
+        residual=residual.contiguous(),
+        received=received.contiguous(),
+        size=None if size is None else size.contiguous(),
+        prefix=num_prefix,
+        first=method.directions(r)[0],
+        similar=method.tau_sim != 0,
+        info=-1 / method.tau_info if method.tau_info else 0.0,
+        small=-1 / method.tau_size if method.tau_size else 0.0,
+        keep=keep,
+        removed=removed,
+        target=target,
+        weight=weight,
+    ):
+        return None
+    return Plan(keep, removed, target, True, BLENDS[method.pooling], weight)
+
+
+def _room(view: BlockView) -> tuple[Tensor, Tensor, Tensor]:
+    return _indices(view.features.shape[0], view.num_patches, view.r)
+
+
+def _indices(batch: int, patches: int, r: int) -> tuple[Tensor, Tensor, Tensor]:
+    """Room for keep (B, N_p - r), removed (B, r) and target (B, r); of more than half, C says what is wrong."""
+    return (
+        torch.empty((batch, patches - r), dtype=torch.int64, device=CPU),
+        torch.empty((batch, r), dtype=torch.int64, device=CPU),
+        torch.empty((batch, r), dtype=torch.int64, device=CPU),
     )
-    return Decided(keep, removed, target, (weight,))
+
+
+def _signal(view: BlockView) -> Tensor:
+    """Room for (B, N_p) numbers."""
+    return new_floats((view.features.shape[0], view.num_patches))

@@ -8,12 +8,12 @@
 #define ROWS 6
 
 /* (N_p, d) keys of one image, summed over heads, at unit length; a zero key stays zero, similar to nothing. */
-INLINE void unit_keys(heads_t key, shape_t shape, int64_t image, float *unit) {
-    const int64_t width = shape.width;
-    for (int64_t token = shape.prefix; token < shape.tokens; token++, unit += width) {
+INLINE void unit_keys(heads_t key, int64_t heads, int64_t prefix, int64_t tokens, int64_t width, int64_t image,
+                      float *unit) {
+    for (int64_t token = prefix; token < tokens; token++, unit += width) {
         const float *from = key.data + image * key.image + token * key.token;
         memcpy(unit, from, width * sizeof *unit);
-        for (int64_t head = 1; head < shape.heads; head++)
+        for (int64_t head = 1; head < heads; head++)
             for (int64_t k = 0; k < width; k++) unit[k] += from[head * key.head + k];
         float length = sqrtf(dot(unit, unit, width));
         float inverse = 1.0f / (length < TINY ? TINY : length);
@@ -35,7 +35,7 @@ INLINE void products(const float *const row[ROWS], const float *panel, int64_t w
     float a[LANES] = {0}, b[LANES] = {0}, c[LANES] = {0}, d[LANES] = {0}, e[LANES] = {0}, f[LANES] = {0};
     for (int64_t k = 0; k < width; k++, panel += LANES) {
         const float u = row[0][k], v = row[1][k], w = row[2][k], x = row[3][k], y = row[4][k], z = row[5][k];
-#pragma GCC ivdep
+INDEPENDENT
         for (int lane = 0; lane < LANES; lane++) {
             a[lane] += panel[lane] * u, b[lane] += panel[lane] * v, c[lane] += panel[lane] * w;
             d[lane] += panel[lane] * x, e[lane] += panel[lane] * y, f[lane] += panel[lane] * z;

@@ -12,10 +12,19 @@
 #define PADDED(n) (((n) + LANES - 1) / LANES * LANES)
 
 /* One build runs everywhere and uses what the processor has: the loader picks a clone of each HOT function. */
-#if defined(__x86_64__) && defined(__linux__) && defined(__GNUC__)
+#if defined(__x86_64__) && defined(__linux__) && defined(__GNUC__) && !defined(__clang__) && !defined(CATIS_NO_CLONES)
 #define HOT __attribute__((target_clones("arch=x86-64-v4", "arch=x86-64-v3", "default")))
 #else
 #define HOT
+#endif
+
+/* The next loop's rounds do not depend on each other. */
+#if defined(__clang__)
+#define INDEPENDENT _Pragma("clang loop vectorize(assume_safety)")
+#elif defined(__GNUC__)
+#define INDEPENDENT _Pragma("GCC ivdep")
+#else
+#define INDEPENDENT
 #endif
 
 INLINE float sum_of(float part[LANES]) {

@@ -1,4 +1,4 @@
-"""Finds the compiled functions, and says when they may be used."""
+"""Finds the compiled functions and says how many threads they use."""
 
 from __future__ import annotations
 
@@ -11,36 +11,39 @@ from pathlib import Path
 from typing import Any
 
 import torch
-from torch import Tensor
-from torch.autograd import forward_ad
 
-from catis.eager import is_eager
-
-__all__ = ["SWITCH", "Kernels", "describe", "is_plain", "kernels_for"]
+__all__ = ["SWITCH", "Kernels", "describe", "load"]
 
 SWITCH = "CATIS_NATIVE"
-"""Environment variable; "0" makes the array code run instead."""
+"""Environment variable; "0" makes PyTorch's operations run instead."""
 
 
 class Kernels:
     """The compiled functions.
 
     Attributes:
-        module: Has them: `decide_tome`, `decide_pitome`, `decide_catis`, `merge`.
+        module: Has them: `decide_tome`, `decide_pitome`, `decide_catis`, `attention_received`, `decide_mctf`, `merge`.
     """
 
     def __init__(self, module: Any) -> None:
         self.module = module
+        module.use(torch.Tensor, torch.float32, torch.int64, torch.strided)
         own = module.openmp()
         self._shares_threads = own is not None and own == _openmp_of_torch()
+        os.register_at_fork(after_in_child=self._stay_alone)
 
     def threads(self) -> int:
         """PyTorch's own threads, or one: a second pool would fight with PyTorch's for the cores."""
         return torch.get_num_threads() if self._shares_threads else 1
 
+    def _stay_alone(self) -> None:
+        # The threads of a pool do not exist in a forked child, and OpenMP would wait for them for ever.
+        self._shares_threads = False
+
 
 @cache
-def _load() -> Kernels | None:
+def load() -> Kernels | None:
+    """The compiled functions, or None where they are not built or switched off."""
     name = "catis.native.kernels"
     if os.environ.get(SWITCH, "1") == "0" or find_spec(name) is None:
         return None
@@ -53,30 +56,11 @@ def _load() -> Kernels | None:
         ) from error
 
 
-def kernels_for(x: Tensor) -> Kernels | None:
-    """The compiled functions, if they may be used on this tensor and what a model computes from it.
-
-    It must be plain float32 in CPU memory, and nobody may be watching: compiling, exporting and tracing need PyTorch's
-    operations, and so do transforms, and dispatch modes that count or fake them. One answer serves a forward call,
-    since asking takes longer than a small operation.
-    """
-    if not is_eager() or type(x) is not Tensor or x.dtype != torch.float32 or not x.is_cpu:
-        return None
-    if torch._C._len_torch_dispatch_stack() or torch._C._functorch.is_functorch_wrapped_tensor(x):
-        return None
-    return None if forward_ad._current_level >= 0 else _load()
-
-
-def is_plain(x: Tensor) -> bool:
-    """Whether a tensor of such a call is still float32, and nobody will ask for a gradient through it."""
-    return x.dtype == torch.float32 and not (x.requires_grad and torch.is_grad_enabled())
-
-
 def describe() -> str:
     """What chooses tokens on float32 CPU tensors here, for reports."""
-    kernels = _load()
+    kernels = load()
     if kernels is None:
-        return "NumPy"
+        return "PyTorch"
     return "compiled code" if kernels.threads() == torch.get_num_threads() else "compiled code on one thread"
 
 

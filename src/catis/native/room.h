@@ -1,5 +1,6 @@
-/* Working memory, for each thread: `floats` numbers, then `indices` integers; every part starts aligned.
-   A thread takes every n-th image, so that its memory stays in its cache. */
+/* Working memory, one piece per thread. A kernel has one function that takes what it needs from a room: run on a room
+   without memory it only counts, so what is counted is what is handed out. A thread takes every n-th image, so that its
+   memory stays in its cache. */
 #ifndef CATIS_ROOM_H
 #define CATIS_ROOM_H
 
@@ -7,22 +8,26 @@
 
 #include "lanes.h"
 
+#define ALIGNED 64
+
 typedef struct {
-    char *data;
-    size_t floats, each;
+    char *data; /* NULL: only count */
+    size_t used;
 } room_t;
+
+INLINE void *take_bytes(room_t *room, size_t bytes) {
+    char *at = room->data ? room->data + room->used : NULL;
+    room->used += (bytes + ALIGNED - 1) / ALIGNED * ALIGNED;
+    return at;
+}
+
+INLINE float *take_floats(room_t *room, int64_t count) { return take_bytes(room, (size_t)count * sizeof(float)); }
+INLINE double *take_doubles(room_t *room, int64_t count) { return take_bytes(room, (size_t)count * sizeof(double)); }
+INLINE int64_t *take_indices(room_t *room, int64_t count) { return take_bytes(room, (size_t)count * sizeof(int64_t)); }
 
 INLINE int64_t workers_for(int64_t tasks, int threads) { return tasks < threads ? tasks : threads > 1 ? threads : 1; }
 
-INLINE room_t new_room(int64_t workers, int64_t floats, int64_t indices) {
-    const size_t numbers = PADDED(floats) * sizeof(float), each = numbers + PADDED(indices) * sizeof(int64_t);
-    return (room_t){malloc(workers * each), numbers, each};
-}
-
-INLINE float *floats_of(room_t room, int64_t worker) { return (float *)(room.data + worker * room.each); }
-
-INLINE int64_t *indices_of(room_t room, int64_t worker) {
-    return (int64_t *)(room.data + worker * room.each + room.floats);
-}
+/* Memory of worker `w` in a block of pieces of `each` bytes. */
+INLINE room_t room_of(char *block, size_t each, int64_t w) { return (room_t){block + (size_t)w * each, 0}; }
 
 #endif

@@ -1,4 +1,4 @@
-/* CATIS' unary signals of one image (SPEC 4, CATIS 1-3); twins of core/signals.py and of BlockView.cls_attention. */
+/* CATIS' unary signals of one image (docs/methods.md, CATIS); twins of core/signals.py and of BlockView.cls_attention. */
 #ifndef CATIS_SIGNALS_H
 #define CATIS_SIGNALS_H
 
@@ -44,21 +44,21 @@ INLINE void activation(const float *features, int64_t patches, int64_t channels,
 }
 
 /* A_cls: CLS row of the softmax, summed over heads, renormalised over the patches; `room` has twice N, padded. */
-INLINE void cls_attention(heads_t query, heads_t key, const float *bias, float scale, shape_t shape, int64_t image,
-                          float *room, float *attention) {
-    const int64_t tokens = shape.tokens, patches = tokens - shape.prefix;
+INLINE void cls_attention(const catis_t *in, int64_t image, float *room, float *attention) {
+    const int64_t tokens = in->n.tokens, patches = in->n.patches;
+    const float *bias = in->bias ? in->bias + image * tokens : 0;
     float *row = room, *received = row + PADDED(tokens), total = 0;
     memset(received, 0, PADDED(tokens) * sizeof *received);
-    for (int64_t head = 0; head < shape.heads; head++) {
-        const float *q = query.data + image * query.image + head * query.head;
-        const float *k = key.data + image * key.image + head * key.head;
+    for (int64_t head = 0; head < in->n.heads; head++) {
+        const float *q = in->query.data + image * in->query.image + head * in->query.head;
+        const float *k = in->key.data + image * in->key.image + head * in->key.head;
         for (int64_t t = 0; t < tokens; t++)
-            row[t] = dot(q, k + t * key.token, shape.width) * scale + (bias ? bias[t] : 0.0f);
+            row[t] = dot(q, k + t * in->key.token, in->n.width) * in->scale + (bias ? bias[t] : 0.0f);
         add_softmax(row, tokens, received);
     }
-    for (int64_t t = shape.prefix; t < tokens; t++) total += received[t];
+    for (int64_t t = in->prefix; t < tokens; t++) total += received[t];
     total = total < TINY ? TINY : total;
-    for (int64_t t = 0; t < patches; t++) attention[t] = received[shape.prefix + t] / total;
+    for (int64_t t = 0; t < patches; t++) attention[t] = received[in->prefix + t] / total;
 }
 
 /* Zero mean, unit variance (Eq. zscore); zeros for a constant signal. */

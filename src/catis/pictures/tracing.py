@@ -183,13 +183,13 @@ def _block(record: BlockRecord) -> BlockTrace:
     left = record.tokens.shape[1] - state.num_prefix
     if plan is None:
         kept = torch.ones(record.tokens.shape[0], left, dtype=torch.bool, device=record.tokens.device)
-        return BlockTrace(record.layer, left, left, {}, None, kept, ~kept, ~kept, state)
+        return BlockTrace(record.index, left, left, {}, None, kept, ~kept, ~kept, state)
     slots = plan.slots()
     kept = torch.zeros_like(slots, dtype=torch.bool).scatter(1, plan.keep, True)
     evicted = slots == EVICTED
     scores = {name: values for name, values in plan.notes.items() if name != "threshold"}
     threshold = plan.notes.get("threshold")
-    return BlockTrace(record.layer, slots.shape[1], left, scores, threshold, kept, ~kept & ~evicted, evicted, state)
+    return BlockTrace(record.index, slots.shape[1], left, scores, threshold, kept, ~kept & ~evicted, evicted, state)
 
 
 def _at_patches(values: Tensor, provenance: Tensor) -> Tensor:

@@ -1,0 +1,45 @@
+"""The one seam to code that is faster than PyTorch's operations; the core knows what it does, not what it is."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, NamedTuple, Protocol
+
+from torch import Tensor
+
+from catis.core.plan import Plan
+
+if TYPE_CHECKING:
+    from catis.core.method import Method
+    from catis.core.state import TokenState
+    from catis.core.view import BlockView
+
+__all__ = ["Accelerator", "Moved"]
+
+
+class Moved(NamedTuple):
+    """Tokens after a plan, and what the executor computes with them.
+
+    Attributes:
+        tokens: (B, P + K, C) prefix and surviving patch tokens.
+        size: (B, K) sizes, or None while all are 1.
+        cls_attention: (B, K) A_cls carried through the plan, or None.
+        log_size: (B, 1, 1, P + K) logarithm of the sizes, 0 for the prefix; None where nobody has computed it.
+    """
+
+    tokens: Tensor
+    size: Tensor | None
+    cls_attention: Tensor | None
+    log_size: Tensor | None = None
+
+
+class Accelerator(Protocol):
+    """Decides and executes in place of PyTorch's operations, with the same result; a host hands it to `run_blocks`.
+
+    Either function may answer None, "not mine": then PyTorch does it. No gradient is asked of it.
+    """
+
+    def decide(self, method: Method, view: BlockView) -> Plan | None:
+        """What `method.plan(view)` returns."""
+
+    def execute(self, plan: Plan, x: Tensor, state: TokenState) -> Moved | None:
+        """(B, N, C) tokens after the plan."""
