@@ -68,7 +68,7 @@ def _options(kind: type[Method]) -> dict[str, Any]:
     if form is None:
         return own
     theirs = {option.name: option.default for option in fields(form)}
-    return own | {"reference": False} | {name: value for name, value in theirs.items() if name not in (*own, "reference")}
+    return own | {"reference": False} | {name: theirs[name] for name in theirs if name not in (*own, "reference")}
 
 
 def _origin(point: EntryPoint) -> str:

@@ -8,11 +8,14 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import catis
+from catis.core.block import decide
 from catis.core.execute import execute, unmerge, weighted_mean
+from catis.core.matching import alternate
+from catis.core.plan import Plan
 from catis.core.schedule import budget
 from catis.core.state import TokenState
 from catis.core.view import BlockView
-from catis.native.library import kernels_for
+from catis.native.accelerator import accelerator_for
 from catis.registry import create_method
 
 METHODS = [
@@ -60,16 +63,14 @@ def features(fill: str, batch: int, tokens: int, seed: int, dtype=torch.float32)
     return x.to(dtype)
 
 
-def make_view(
-    x: torch.Tensor, r: int, prefix: int, layer: int, size: torch.Tensor | None, compiled: bool = False
-) -> BlockView:
-    """A block of two heads whose keys are slices of the features; decided on by the compiled functions or by arrays."""
+def make_view(x: torch.Tensor, r: int, prefix: int, block: int, size: torch.Tensor | None) -> BlockView:
+    """A block of two heads whose keys are slices of the features; it asks for notes."""
     heads = x.unflatten(-1, (2, x.shape[-1] // 2)).transpose(1, 2)
     previous = None
-    if layer > 0 and prefix:
+    if block > 0 and prefix:
         previous = torch.softmax(x[:, prefix:, 0].nan_to_num(0.0, 0.0, 0.0).float(), -1).to(x.dtype)
     return BlockView(
-        layer=layer,
+        block=block,
         depth=12,
         r=r,
         num_prefix=prefix,
@@ -82,7 +83,7 @@ def make_view(
         scale=0.5,
         size=size,
         previous_cls=previous,
-        kernels=kernels_for(x) if compiled else None,
+        explain=True,
     )
 
 
@@ -93,7 +94,7 @@ scenes = st.fixed_dictionaries(
         "patches": st.integers(2, 33),
         "r": st.integers(1, 40),
         "prefix": st.sampled_from([0, 1, 2, 5]),
-        "layer": st.sampled_from([0, 1, 2, 7, 11]),
+        "block": st.sampled_from([0, 1, 2, 7, 11]),
         "sized": st.booleans(),
         "compiled": st.booleans(),
         "seed": st.integers(0, 2**16),
@@ -108,10 +109,10 @@ def run(method, scene, dtype=torch.float32):
     generator = torch.Generator().manual_seed(scene["seed"] + 1)
     size = torch.randint(1, 6, (scene["batch"], patches), generator=generator).float() if scene["sized"] else None
     r = budget(scene["r"], patches)
-    view = make_view(x, r, prefix, scene["layer"], size, scene["compiled"])
-    plan = method.plan(view)
+    accelerator = accelerator_for(x) if scene["compiled"] else None
+    plan = decide(method, make_view(x, r, prefix, scene["block"], size), accelerator)
     state = TokenState.start(prefix, patches, scene["batch"], track=True)
-    return x, size, r, plan, *execute(plan, x, replace(state, size=size, kernels=view.kernels))
+    return x, size, r, plan, *execute(plan, x, replace(state, size=size), accelerator)
 
 
 @pytest.mark.parametrize(("name", "options"), METHODS, ids=IDS)
@@ -141,7 +142,14 @@ def test_no_nan_is_created_and_a_nan_image_stays_alone(name, options, scene):
     _, _, _, plan, merged, _ = run(create_method(name, **options), scene)
     good = merged[:-1] if scene["fill"] in ("nan image", "inf image") else merged
     assert bool(good.isfinite().all())
-    assert all(bool(note[: len(good)].isfinite().all()) for note in plan.notes.values())
+    notes = {note: values[: len(good)] for note, values in plan.notes.items()}
+    assert set(notes) >= {"score", "threshold"}
+    if name in ("tome", "tofu"):  # tokens of side B have no score
+        side_a, side_b = alternate(scene["prefix"])
+        assert bool(notes["score"][:, side_b].isnan().all())
+        notes["score"] = notes["score"][:, side_a]
+    for note, values in notes.items():
+        assert bool(values.isfinite().all()), note
 
 
 @pytest.mark.parametrize(("name", "options"), METHODS, ids=IDS)
@@ -149,11 +157,14 @@ def test_no_nan_is_created_and_a_nan_image_stays_alone(name, options, scene):
 def test_an_image_does_not_depend_on_its_neighbours(name, options, scene):
     method = create_method(name, **options)
     prefix, patches = scene["prefix"], scene["patches"]
-    dtype = torch.float32 if scene["compiled"] else torch.float64
-    x = features(scene["fill"], scene["batch"], prefix + patches, scene["seed"], dtype)
+    x = features(scene["fill"], scene["batch"], prefix + patches, scene["seed"])
     r = budget(scene["r"], patches)
-    together = method.plan(make_view(x, r, prefix, scene["layer"], None, scene["compiled"]))
-    alone = method.plan(make_view(x[:1], r, prefix, scene["layer"], None, scene["compiled"]))
+
+    def plan(images: torch.Tensor) -> Plan:
+        accelerator = accelerator_for(images) if scene["compiled"] else None
+        return decide(method, make_view(images, r, prefix, scene["block"], None), accelerator)
+
+    together, alone = plan(x), plan(x[:1])
     assert torch.equal(together.keep[:1], alone.keep)
     assert torch.equal(together.slots()[:1], alone.slots())
 

@@ -1,4 +1,4 @@
-"""The compiled functions decide and merge as the array code does, and only on tensors that are theirs."""
+"""The compiled functions decide and merge as PyTorch's operations do, and only on tensors that are theirs."""
 
 import importlib.util
 import os
@@ -17,18 +17,21 @@ from torch.utils.flop_counter import FlopCounterMode
 
 import catis
 from catis.core.execute import execute
+from catis.core.method import Method
 from catis.core.plan import Plan
 from catis.core.state import TokenState
 from catis.core.view import BlockView
 from catis.native import library
+from catis.native.accelerator import Compiled, accelerator_for
 from catis.native.merge import BLENDS
 from catis.registry import create_method
 
-from .test_invariants import IDS, METHODS, make_view
+from .compare import CHECKS
+from .test_invariants import METHODS, make_view
 
 NATIVE = Path(library.__file__).parent
 CAN_BUILD = bool(shutil.which("cc")) and (Path(sysconfig.get_path("include")) / "Python.h").exists()
-needs_kernels = pytest.mark.skipif(library._load() is None, reason="catis was installed without a C compiler")
+needs_kernels = pytest.mark.skipif(library.load() is None, reason="catis was installed without a C compiler")
 
 shapes = st.fixed_dictionaries(
     {
@@ -38,7 +41,7 @@ shapes = st.fixed_dictionaries(
         "patches": st.integers(4, 120),  # of two tokens s_nf is the same, up to rounding
         "prefix": st.sampled_from([0, 1, 2, 5]),
         "share": st.floats(0.01, 0.5),
-        "layer": st.sampled_from([0, 1, 2, 7, 11]),
+        "block": st.sampled_from([0, 1, 2, 7, 11]),
         "sized": st.booleans(),
         "seed": st.integers(0, 2**16),
     }
@@ -55,7 +58,7 @@ def view_of(shape: dict) -> BlockView:
     size = torch.randint(1, 6, (batch, patches), generator=generator).float() if shape["sized"] else None
     state = TokenState(prefix, size)
     return BlockView(
-        layer=shape["layer"],
+        block=shape["block"],
         depth=12,
         r=max(1, int(shape["share"] * patches)),
         num_prefix=prefix,
@@ -68,13 +71,9 @@ def view_of(shape: dict) -> BlockView:
         scale=width**-0.5,
         bias=state.attention_bias(torch.float32),
         size=size,
-        previous_cls=torch.rand(batch, patches, generator=generator) if shape["layer"] else None,
+        previous_cls=torch.rand(batch, patches, generator=generator) if shape["block"] else None,
         explain=True,
     )
-
-
-def compiled(view: BlockView) -> BlockView:
-    return replace(view, kernels=library._load())
 
 
 def in_double(view: BlockView) -> BlockView:
@@ -86,35 +85,75 @@ def _double(tensor: torch.Tensor | None) -> torch.Tensor | None:
     return None if tensor is None else tensor.double()
 
 
+def compiled() -> Compiled:
+    accelerator = accelerator_for(torch.zeros(1))
+    assert accelerator is not None
+    return accelerator
+
+
+def decided(method: Method, view: BlockView) -> Plan:
+    plan = compiled().decide(method, view)
+    assert plan is not None, "the compiled functions did not decide"
+    return plan
+
+
+NOT_COMPILED = [options for _, options in METHODS if options.keys() & {"strategy"} or options.get("signal") == "l2"]
+COMPILED = [(name, options) for name, options in METHODS if options not in NOT_COMPILED]
+
+
 @needs_kernels
-@pytest.mark.parametrize(("name", "options"), METHODS, ids=IDS)
+@pytest.mark.parametrize(("name", "options"), COMPILED, ids=str)
 @given(shape=shapes)
-def test_decisions_are_those_of_the_array_code(name, options, shape):
-    """In double precision, so that only a tie within single precision could differ; then its scores must be close."""
+def test_decisions_are_those_of_double_precision(name, options, shape):
+    """What decides is looked at in double precision; only scores within rounding may be taken in another order."""
     method, view = create_method(name, **options), view_of(shape)
-    ours, theirs = method.plan(compiled(view)), method.plan(in_double(view))
+    ours, exact = decided(method, view), in_double(view)
+    theirs = method.plan(exact)
+    assert (ours.blend, ours.all_merge, ours.keep.shape) == (theirs.blend, theirs.all_merge, theirs.keep.shape)
     for note, expected in theirs.notes.items():
-        torch.testing.assert_close(ours.notes[note].double(), expected.double(), rtol=1e-3, atol=2e-5, equal_nan=True)
-    if ours.cls_attention is not None:
-        torch.testing.assert_close(ours.cls_attention.double(), theirs.cls_attention, rtol=1e-4, atol=1e-6)
-    same = (ours.slots() == theirs.slots()).all(-1) & (ours.keep == theirs.keep).all(-1)
-    nearly_tied = _closest(theirs.notes["score"]) < 1e-5
-    if name == "catis":
-        nearly_tied |= (theirs.notes["score"].abs() - theirs.notes["threshold"][:, None]).abs().amin(-1) < 1e-5
-    assert bool((same | nearly_tied).all())
-    assert (ours.blend, ours.all_merge) == (theirs.blend, theirs.all_merge)
+        torch.testing.assert_close(ours.notes[note].double(), expected.double(), rtol=1e-4, atol=2e-5, equal_nan=True)
+    for field in ("cls_attention", "weight"):
+        mine, expected = getattr(ours, field), getattr(theirs, field)
+        assert (mine is None) == (expected is None)
+        if mine is not None:
+            torch.testing.assert_close(mine.double(), expected.double(), rtol=1e-4, atol=1e-6)
+    CHECKS[name](method, exact, ours)
 
 
-def _closest(score: torch.Tensor) -> torch.Tensor:
-    """(B,) the smallest difference between two scores of an image."""
-    ordered = score.nan_to_num(float("inf")).sort(-1).values
-    return (ordered[:, 1:] - ordered[:, :-1]).nan_to_num(float("inf")).amin(-1)
+@needs_kernels
+@pytest.mark.parametrize(("name", "options"), COMPILED, ids=str)
+@pytest.mark.parametrize("prefix", [0, 1])
+@pytest.mark.parametrize("block", [0, 11])
+def test_the_judge_accepts_what_pytorch_decides(name, options, prefix, block):
+    shape = {"batch": 3, "heads": 2, "width": 16, "patches": 47, "prefix": prefix, "share": 0.4, "block": block}
+    view = in_double(view_of(shape | {"sized": True, "seed": 1}))
+    method = create_method(name, **options)
+    plan = method.plan(view)
+    CHECKS[name](method, view, plan)
+    swapped = plan.removed.clone()
+    swapped[:, [0, -1]] = swapped[:, [-1, 0]]
+    with pytest.raises(AssertionError):
+        CHECKS[name](method, view, replace(plan, removed=swapped))
+
+
+@needs_kernels
+@pytest.mark.parametrize(("name", "options"), COMPILED, ids=str)
+@pytest.mark.parametrize("prefix", [0, 1, 2])
+@pytest.mark.parametrize("block", [0, 11])
+def test_ties_go_to_the_earlier_token_as_in_pytorch(name, options, prefix, block):
+    """All tokens alike, so that every score of an image is the same, in any precision and order of summation."""
+    method, x = create_method(name, **options), torch.ones(2, prefix + 31, 8)
+    view = make_view(x, 12, prefix, block, None)
+    ours, theirs = decided(method, view), method.plan(view)
+    for field in ("keep", "removed", "target"):
+        mine, expected = getattr(ours, field), getattr(theirs, field)
+        assert (mine is None and expected is None) or torch.equal(mine, expected)
 
 
 @needs_kernels
 @pytest.mark.parametrize("blend", BLENDS)
 @given(shape=shapes, evicted=st.sampled_from(["none", "some", "all"]))
-def test_merging_is_that_of_the_array_code(blend, shape, evicted):
+def test_merging_is_that_of_the_executor(blend, shape, evicted):
     view = view_of(shape)
     generator = torch.Generator().manual_seed(shape["seed"])
     order = torch.rand(view.features.shape[0], view.num_patches, generator=generator).argsort(-1)
@@ -123,7 +162,8 @@ def test_merging_is_that_of_the_array_code(blend, shape, evicted):
     plan = Plan(keep, removed, None if evicted == "all" else target, blend=blend, cls_attention=view.previous_cls)
     plan = replace(plan, weight=torch.rand(order.shape, generator=generator) + 0.1)
     state = TokenState(view.num_prefix, view.size)
-    ours, after = execute(plan, view.residual, replace(state, kernels=library._load()))
+    assert compiled().execute(plan, view.residual, state) is not None
+    ours, after = execute(plan, view.residual, state, compiled())
     theirs, expected = execute(plan, view.residual, state)
     torch.testing.assert_close(ours, theirs, rtol=1e-5, atol=2e-6)
     for name in ("size", "cls_attention"):
@@ -136,58 +176,59 @@ def test_merging_is_that_of_the_array_code(blend, shape, evicted):
 @needs_kernels
 @pytest.mark.parametrize("name", catis.list_methods())
 def test_threads_and_neighbours_change_nothing(name):
-    shape = {"batch": 5, "heads": 3, "width": 16, "patches": 61, "prefix": 1, "share": 0.3, "layer": 7, "sized": True}
-    view = compiled(view_of(shape | {"seed": 3}))
-    found = []
+    shape = {"batch": 5, "heads": 3, "width": 16, "patches": 61, "prefix": 1, "share": 0.3, "block": 7, "sized": True}
+    view = view_of(shape | {"seed": 3})
+    plans = []
     for threads in (1, 2, 4):
         torch.set_num_threads(threads)
-        found.append(create_method(name).plan(view))
+        plans.append(decided(create_method(name), view))
     torch.set_num_threads(1)
-    assert all(torch.equal(one.slots(), found[0].slots()) for one in found)
-    assert all(torch.equal(one.notes["score"].nan_to_num(), found[0].notes["score"].nan_to_num()) for one in found)
+    assert all(torch.equal(plan.slots(), plans[0].slots()) for plan in plans)
+    assert all(torch.equal(plan.notes["score"].nan_to_num(), plans[0].notes["score"].nan_to_num()) for plan in plans)
     names = ("features", "residual", "query", "key", "content_key", "bias", "size", "previous_cls")
-    last = create_method(name).plan(replace(view, **{name: getattr(view, name)[-1:] for name in names}))
-    assert torch.equal(last.slots(), found[0].slots()[-1:])
+    last = decided(create_method(name), replace(view, **{name: getattr(view, name)[-1:] for name in names}))
+    assert torch.equal(last.slots(), plans[0].slots()[-1:])
 
 
 @needs_kernels
 def test_tokens_that_do_not_lie_in_order_are_read_right():
     """As after timm's patch embedding of a model without class token; the copy must live as long as the call."""
-    state = TokenState(0, kernels=library._load())
+    state = TokenState(0)
     for tokens in range(10, 60):
         x = torch.rand(2, 24, tokens).transpose(1, 2)
         order = torch.rand(2, tokens).argsort(-1)
         plan = Plan(order[:, 4:], order[:, :4], torch.randint(0, tokens - 4, (2, 4)))
-        assert torch.equal(execute(plan, x, state)[0], execute(plan, x.contiguous(), state)[0])
-        wide = make_view(x, 4, 0, 3, None, compiled=True)
+        ours, theirs = (execute(plan, given, state, compiled())[0] for given in (x, x.contiguous()))
+        assert torch.equal(ours, theirs)
+        wide = make_view(x, 4, 0, 3, None)
         for name in catis.list_methods():
             plain = replace(wide, features=x.contiguous(), residual=x.contiguous())
-            assert torch.equal(create_method(name).plan(wide).slots(), create_method(name).plan(plain).slots())
+            assert torch.equal(decided(create_method(name), wide).slots(), decided(create_method(name), plain).slots())
 
 
 @needs_kernels
 def test_weights_of_another_precision_are_read_right():
     plan = Plan(torch.tensor([[0, 2]]), torch.tensor([[1]]), torch.tensor([[0]]), blend="weight")
     plan = replace(plan, weight=torch.tensor([[1.0, 3.0, 1.0]], dtype=torch.float64))
-    merged, _ = execute(plan, torch.tensor([[[1.0], [5.0], [9.0]]]), TokenState(0, kernels=library._load()))
+    merged, _ = execute(plan, torch.tensor([[[1.0], [5.0], [9.0]]]), TokenState(0), compiled())
     assert merged.flatten().tolist() == [4.0, 9.0]
 
 
 @needs_kernels
 def test_only_plain_single_precision_cpu_tensors():
     x = torch.rand(2, 3)
-    assert library.kernels_for(x) is not None
-    assert library.kernels_for(x.double()) is None
-    assert library.kernels_for(x.bfloat16()) is None
-    assert library.kernels_for(x.to("meta")) is None
-    assert library.kernels_for(torch.nn.Parameter(x)) is None
+    assert accelerator_for(x) is not None
+    assert accelerator_for(x.double()) is None
+    assert accelerator_for(x.bfloat16()) is None
+    assert accelerator_for(x.to("meta")) is None
+    assert accelerator_for(torch.nn.Parameter(x)) is None
     with FlopCounterMode(display=False):
-        assert library.kernels_for(x) is None
+        assert accelerator_for(x) is None
     seen = []
-    torch.func.vmap(lambda row: seen.append(library.kernels_for(row)) or row)(x)
-    torch.func.jvp(lambda row: seen.append(library.kernels_for(row)) or row, (x,), (x,))
+    torch.func.vmap(lambda row: seen.append(accelerator_for(row)) or row)(x)
+    torch.func.jvp(lambda row: seen.append(accelerator_for(row)) or row, (x,), (x,))
     with torch.autograd.forward_ad.dual_level():
-        seen.append(library.kernels_for(x))
+        seen.append(accelerator_for(x))
     assert seen == [None, None, None]
 
 
@@ -195,12 +236,12 @@ def test_only_plain_single_precision_cpu_tensors():
 def test_a_merge_that_needs_gradients_is_left_to_pytorch():
     x = torch.rand(1, 4, 3, requires_grad=True)
     plan = Plan(torch.tensor([[0, 2]]), torch.tensor([[1]]), torch.tensor([[0]]))
-    state = TokenState(1, kernels=library._load())
-    merged, after = execute(plan, x, state)
+    state = TokenState(1)
+    merged, after = execute(plan, x, state, compiled())
     assert merged.requires_grad
     assert after.log_size is None
     with torch.no_grad():
-        merged, after = execute(plan, x, state)
+        merged, after = execute(plan, x, state, compiled())
     assert not merged.requires_grad
     assert after.log_size is not None
 
@@ -212,7 +253,7 @@ def test_a_merge_that_needs_gradients_is_left_to_pytorch():
 def test_a_wrong_plan_is_an_error_and_not_a_crash(keep, removed, target):
     plan = Plan(torch.tensor([keep]), torch.tensor([removed]), torch.tensor([target]))
     with pytest.raises(IndexError, match="does not exist"):
-        execute(plan, torch.rand(1, 4, 3), TokenState(1, kernels=library._load()))
+        execute(plan, torch.rand(1, 4, 3), TokenState(1), compiled())
 
 
 @needs_kernels
@@ -232,30 +273,42 @@ def test_a_wrong_plan_is_an_error_and_not_a_crash(keep, removed, target):
 )
 def test_a_plan_of_the_wrong_size_is_an_error_and_not_a_crash(wrong):
     plan = Plan(torch.tensor([[0, 2]]), torch.tensor([[1]]), torch.tensor([[0]]))
-    with pytest.raises(IndexError, match="does not fit 1 x 3 patch tokens"):
-        execute(replace(plan, **wrong), torch.rand(1, 4, 3), TokenState(1, kernels=library._load()))
+    with pytest.raises(IndexError, match=r"does not fit|every patch once|does not hold int64"):
+        execute(replace(plan, **wrong), torch.rand(1, 4, 3), TokenState(1), compiled())
 
 
 @needs_kernels
 @pytest.mark.parametrize("name", catis.list_methods())
 def test_more_than_half_is_an_error_and_not_a_crash(name):
-    shape = {"batch": 1, "heads": 2, "width": 8, "patches": 9, "prefix": 1, "share": 0.3, "layer": 7, "sized": False}
-    view = replace(compiled(view_of(shape | {"seed": 0})), r=5)
+    shape = {"batch": 1, "heads": 2, "width": 8, "patches": 9, "prefix": 1, "share": 0.3, "block": 7, "sized": False}
+    view = replace(view_of(shape | {"seed": 0}), r=5)
     with pytest.raises(ValueError, match="at most half"):
-        create_method(name).plan(view)
+        decided(create_method(name), view)
 
 
 @needs_kernels
 def test_wrong_arguments_are_errors():
-    module = library._load().module
-    for arguments in ((), (1,) * 60, ("key",) + (1,) * 15):
+    module, key = library.load().module, torch.rand(1, 1, 5, 8)
+    indices = {
+        name: torch.zeros(1, count, dtype=torch.int64) for name, count in [("keep", 3), ("removed", 1), ("target", 1)]
+    }
+    right = {"key": key, "prefix": 1, **indices, "score": None}
+    assert module.decide_tome(1, **right) is True
+    assert module.decide_tome(1, **dict(reversed(right.items()))) is True
+    for arguments in ((), (1, 2), ("one",), (None,)):
         with pytest.raises(TypeError):
-            module.decide_tome(*arguments)
+            module.decide_tome(*arguments, **right)
+    for wrong in ({"keys": key}, {"key": 3}, {"key": None}, {"prefix": 1.5}, {"prefix": key}, {"keep": [0, 1, 2]}):
+        with pytest.raises(TypeError):
+            module.decide_tome(1, **{**right, **wrong})
+    for wrong in ({"prefix": -1}, {"prefix": 5}, {"prefix": 2}, {"keep": indices["removed"]}, {"key": key[0]}):
+        with pytest.raises((ValueError, IndexError)):
+            module.decide_tome(1, **{**right, **wrong})
 
 
 @pytest.mark.skipif(not CAN_BUILD, reason="no C compiler or no Python.h")
 def test_where_there_is_a_compiler_the_functions_are_there():
-    assert library._load() is not None
+    assert library.load() is not None
     assert library.describe() == "compiled code"
 
 
@@ -264,21 +317,21 @@ def test_they_can_be_switched_off():
     done = subprocess.run(
         [sys.executable, "-c", code], env=os.environ | {library.SWITCH: "0"}, capture_output=True, text=True, check=True
     )
-    assert done.stdout.strip() == "NumPy"
+    assert done.stdout.strip() == "PyTorch"
 
 
 def test_a_broken_file_is_an_error_that_helps(monkeypatch):
     def refuse(name: str) -> None:
         raise ImportError("wrong ELF class")
 
-    library._load.cache_clear()
+    library.load.cache_clear()
     monkeypatch.setattr(library, "find_spec", lambda name: object())
     monkeypatch.setattr(library.importlib, "import_module", refuse)
     try:
         with pytest.raises(RuntimeError, match=r"wrong ELF class.*install catis again.*CATIS_NATIVE=0"):
-            library.kernels_for(torch.rand(1))
+            library.load()
     finally:
-        library._load.cache_clear()
+        library.load.cache_clear()
 
 
 def _build_script():

@@ -8,11 +8,16 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from catis.core.execute import execute
+from catis.core.method import Method
+from catis.core.plan import Plan
 from catis.core.state import TokenState
 from catis.core.view import BlockView
-from catis.native.library import kernels_for
+from catis.native.accelerator import Compiled
 
 DATA = Path(__file__).parent / "data"
+COMPILED: Compiled | None = None
+"""The compiled functions, while a test's form is "compiled"; then they, and nothing else, must do the work."""
 
 
 @dataclass
@@ -43,27 +48,43 @@ def cases(*patterns: str) -> list[str]:
     return sorted({path.stem for pattern in patterns for path in DATA.glob(f"{pattern}.npz")})
 
 
-def block_view(metric: Tensor, r: int, prefix: int, layer: int = 0, depth: int = 12, size=None, **other) -> BlockView:
+def block_view(metric: Tensor, r: int, prefix: int, block: int = 0, depth: int = 12, size=None, **other) -> BlockView:
     """A view whose head-averaged keys are `metric` (B, N, C)."""
     key = metric[:, None]
     fields = {"features": metric, "residual": metric, "query": key, "key": key, "content_key": key} | other
     return BlockView(
-        layer=layer,
+        block=block,
         depth=depth,
         r=r,
         num_prefix=prefix,
         has_cls=prefix > 0,
         scale=1.0,
         size=size,
-        kernels=kernels_for(metric),
         **fields,
     )
+
+
+def decide(method: Method, view: BlockView) -> Plan:
+    """The method's plan, by the compiled functions where they are asked for."""
+    if COMPILED is None:
+        return method.plan(view)
+    plan = COMPILED.decide(method, view)
+    assert plan is not None, "the compiled functions did not decide"
+    return plan
+
+
+def run(plan: Plan, x: Tensor, state: TokenState) -> tuple[Tensor, TokenState]:
+    """The plan executed, by the compiled functions where they are asked for and know its blend."""
+    if COMPILED is None:
+        return execute(plan, x, state)
+    assert (COMPILED.execute(plan, x, state) is None) == (plan.blend in ("max", "mlerp_dst"))
+    return execute(plan, x, state, COMPILED)
 
 
 def start(x: Tensor, prefix: int, size: Tensor | None = None) -> TokenState:
     state = TokenState.start(prefix, x.shape[1] - prefix, x.shape[0], track=True)
     sizes = None if size is None else size[:, prefix:, 0].float()
-    return TokenState(prefix, sizes, provenance=state.provenance, kernels=kernels_for(x))
+    return TokenState(prefix, sizes, provenance=state.provenance)
 
 
 def source_matrix(state: TokenState, kept: int) -> Tensor:

@@ -5,13 +5,15 @@ import json
 import pytest
 import torch
 
-from catis.core.execute import execute
 from catis.core.matching import alternate
 from catis.core.schedule import Schedule
 from catis.methods.mctf import MCTF
-from catis.methods.mctf_reference import aggregate_map, amount
+from catis.native.decide import fuse
+from catis.native.library import load as load_kernels
+from catis.reference.mctf import aggregate_map, authors_amount
 
-from .files import DATA, cases, load, source_matrix, start
+from . import files
+from .files import DATA, cases, load, run, source_matrix, start
 
 POOLING = {0: "size", 1: "attention", 2: "max", 3: "mean"}
 
@@ -29,14 +31,23 @@ def test_fusion(name, dtype):
         pooling=POOLING[params["pooling_type"]],
     )
     state = start(x, prefix, golden.get("size"))
-    plan = method.fuse(x[:, prefix:], attention.mean((1, 2))[:, prefix:], state.size, prefix, params["r"])
+    plan = _fuse(method, x, attention.mean((1, 2))[:, prefix:], state.size, prefix, params["r"])
     _check_indices(golden, plan, prefix)
-    merged, after = execute(plan, x, state)
+    merged, after = run(plan, x, state)
     golden.check(merged, "out_x")
     assert torch.equal(after.size.to(dtype), golden["out_size"][:, prefix:, 0])
     assert torch.equal(source_matrix(after, plan.num_kept), golden["source"])
     if params["one_step_ahead"] == 1:
         golden.check(aggregate_map(plan, attention, state), "out_attn")
+
+
+def _fuse(method, x, received, size, prefix, r):
+    """By the compiled functions where they are asked for and know the temperature of similarity."""
+    if files.COMPILED is None or method.tau_sim not in (0.0, 1.0):
+        return method.fuse(x[:, prefix:], received, size, prefix, r)
+    plan = fuse(load_kernels(), method, x, received, size, prefix, r)
+    assert plan is not None, "the compiled functions did not decide"
+    return plan
 
 
 def _check_indices(golden, plan, prefix):
@@ -61,4 +72,4 @@ RULES = json.loads((DATA / "mctf_r_rules.json").read_text())
 @pytest.mark.parametrize("case", RULES, ids=lambda case: f"{case['T']}-{case['r']}")
 def test_amount_rules(case):
     schedule = Schedule.parse(case["r"])
-    assert case["T"] - amount(schedule, 0, case["T"]) == case["T_out"]
+    assert case["T"] - authors_amount(schedule, 0, case["T"]) == case["T_out"]

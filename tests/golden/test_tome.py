@@ -6,12 +6,12 @@ from dataclasses import replace
 import pytest
 import torch
 
-from catis.core.execute import execute, group_sum, unmerge
+from catis.core.execute import group_sum, unmerge
 from catis.core.matching import alternate, token_ids
 from catis.core.schedule import Schedule, budget
 from catis.methods.tome import ToMe
 
-from .files import DATA, block_view, cases, load, source_matrix, start
+from .files import DATA, block_view, cases, decide, load, run, source_matrix, start
 
 MATCHING = [name for name in cases("tome_bsm_*") if name not in ("tome_bsm_r0", "tome_bsm_rneg")]
 
@@ -31,7 +31,7 @@ def test_indices(name, dtype):
     prefix = _prefix(golden.params)
     metric = golden["metric"]
     r = budget(golden.params["r"], metric.shape[1] - prefix)
-    plan = ToMe().plan(block_view(metric, r, prefix))
+    plan = decide(ToMe(), block_view(metric, r, prefix))
     source, destination = _golden_tokens(golden, prefix)
     assert torch.equal(plan.removed, source)
     assert torch.equal(plan.keep.gather(1, plan.target), destination)
@@ -44,13 +44,13 @@ def test_indices(name, dtype):
 def test_merges(name, dtype):
     golden = load(name, dtype)
     prefix, x, size = _prefix(golden.params), golden["x"], golden.get("size")
-    plan = ToMe().plan(block_view(golden["metric"], golden.params["r_effective"], prefix))
-    merged, state = execute(plan, x, start(x, prefix, size))
+    plan = decide(ToMe(), block_view(golden["metric"], golden.params["r_effective"], prefix))
+    merged, state = run(plan, x, start(x, prefix, size))
     golden.check(merged, "wavg_x")
     assert torch.equal(state.size.to(dtype), golden["wavg_size"][:, prefix:, 0])
     assert torch.equal(source_matrix(state, plan.num_kept), golden["source"])
-    golden.check(execute(replace(plan, blend="mean"), x, start(x, prefix))[0], "merge_mean")
-    golden.check(execute(replace(plan, blend="max"), x, start(x, prefix))[0], "merge_amax")
+    golden.check(run(replace(plan, blend="mean"), x, start(x, prefix))[0], "merge_mean")
+    golden.check(run(replace(plan, blend="max"), x, start(x, prefix))[0], "merge_amax")
     summed = torch.stack([group_sum(plan, x[:, prefix:, channel]) for channel in range(x.shape[2])], -1)
     golden.check(torch.cat([x[:, :prefix], summed], 1), "merge_sum")
     if prefix < 2:  # with a distillation token the reference's own unmerge is wrong (golden README)
@@ -74,7 +74,7 @@ def test_chain(name, dtype):
     for layer, length in enumerate(golden.params["lens"]):
         metric = golden[f"metric_{layer:02d}"]
         r = schedule.amount(layer, x.shape[1] - prefix)
-        x, state = execute(ToMe().plan(block_view(metric, r, prefix)), x, state)
+        x, state = run(decide(ToMe(), block_view(metric, r, prefix)), x, state)
         assert x.shape[1] == length
     golden.check(x, "final_x")
     assert torch.equal(state.size.double(), golden["final_size"][:, 1:, 0].double())

@@ -118,7 +118,7 @@ def decide(method: Method, view: BlockView, accelerator: Accelerator | None = No
     plan = None if accelerator is None else accelerator.decide(method, view)
     if plan is None:
         plan = _without_gradient(method.plan, view)
-    if torch.is_grad_enabled() and plan.blend == "weight":
+    if plan.blend == "weight" and view.residual.requires_grad:
         plan = replace(plan, weight=method.weight(view))
     return plan
 

@@ -61,7 +61,7 @@ def best_edges(scores: Tensor, r: int) -> Matching:
 
 def token_ids(position: Tensor, side: slice) -> Tensor:
     """Patch indices of positions within a side."""
-    return position * 2 + side.start
+    return position * 2 + int(side.start)
 
 
 def side_ids(side: slice, num_patches: int, like: Tensor) -> Tensor:

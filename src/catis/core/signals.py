@@ -78,7 +78,7 @@ def zscore(signal: Tensor) -> Tensor:
 
 
 def fuse(norm: Tensor | None, context: Tensor | None, w_cls: float) -> Tensor:
-    """s = w_cls z(s_cls) + (1 - w_cls) z(s_nf), or the only one given; finite whatever went in (Eq. fusion).
+    """S = w_cls z(s_cls) + (1 - w_cls) z(s_nf), or the only one given; finite whatever went in (Eq. fusion).
 
     Args:
         norm: (B, N_p) z(s_nf), or None.

@@ -121,5 +121,5 @@ class BlockView:
 
 def unit_length(vectors: Tensor) -> Tensor:
     """Vectors of unit length; zero vectors stay zero."""
-    length = torch.linalg.vector_norm(vectors, dim=-1, keepdim=True)
+    length: Tensor = torch.linalg.vector_norm(vectors, dim=-1, keepdim=True)
     return vectors / length.clamp_min(torch.finfo(vectors.dtype).tiny)

@@ -1,4 +1,4 @@
-"""The authors' own forms of the baselines, quirks included: they reproduce their numbers, and are not for comparison."""
+"""The authors' own forms of the baselines, quirks included; they reproduce their numbers."""
 
 from __future__ import annotations
 
