@@ -4,15 +4,18 @@ from __future__ import annotations
 
 import types
 from collections.abc import Mapping
+from dataclasses import fields
 from numbers import Integral, Real
 from typing import Any, Literal, Union, get_args, get_origin, get_type_hints
+
+from catis.core.method import Method
 
 __all__ = ["checked_options"]
 
 _WORDS = {bool: "True or False", int: "a whole number", float: "a number", str: "text", type(None): "None"}
 
 
-def checked_options(name: str, kind: type, options: Mapping[str, Any]) -> dict[str, Any]:
+def checked_options(name: str, kind: type[Method], options: Mapping[str, Any]) -> dict[str, Any]:
     """The options of a method, lists made tuples, each of the type that the dataclass `kind` declares for it.
 
     Raises:
@@ -27,7 +30,7 @@ def checked_options(name: str, kind: type, options: Mapping[str, Any]) -> dict[s
         ...
         ValueError: mctf: tau_sim='high': expected a number
     """
-    known = list(getattr(kind, "__dataclass_fields__", {}))
+    known = [option.name for option in fields(kind)]
     unknown = sorted(set(options) - set(known))
     if unknown:
         raise ValueError(f"{name} has no option {', '.join(map(repr, unknown))}; its options are {', '.join(known)}")
