@@ -10,10 +10,10 @@ import catis
 ROOT = Path(catis.__file__).parent
 TIERS = (
     ("errors", "files", "eager"),
-    ("core", "registry", "native"),
+    ("core", "registry"),
     ("methods", "reference"),
-    ("data", "diagnostics", "hosts", "models", "zoo", "inference"),
-    ("api", "recipe", "macs"),
+    ("data", "diagnostics", "hosts", "models", "native", "zoo", "inference"),
+    ("api", "recipe", "macs", "described"),
     ("bench", "demo", "evaluate", "export", "health", "pictures", "report", "runs", "sweep"),
     ("cli", "__main__", "__init__"),
 )

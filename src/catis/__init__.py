@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from catis.api import applied, apply, remove
+    from catis.described import info
     from catis.errors import UnsupportedModelError
     from catis.health.check import diagnose
     from catis.macs import gmacs
@@ -25,6 +26,7 @@ __all__ = [
     "apply",
     "diagnose",
     "gmacs",
+    "info",
     "list_methods",
     "remove",
     "save_recipe",
@@ -37,6 +39,7 @@ _HOME = {
     "apply": "catis.api",
     "diagnose": "catis.health.check",
     "gmacs": "catis.macs",
+    "info": "catis.described",
     "list_methods": "catis.registry",
     "remove": "catis.api",
     "save_recipe": "catis.recipe",

@@ -6,7 +6,7 @@ import json
 import os
 import tomllib
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -15,11 +15,13 @@ from torch import nn
 from catis import hosts
 from catis.core.reduction import Reduction
 from catis.files import write_whole
+from catis.hosts.swap import base_class
 
 __all__ = ["FILE_NAME", "Recipe", "RecipeLike", "load_recipe", "recipe_of", "save_recipe"]
 
 FILE_NAME = "catis_recipe.json"
 """Name of a recipe in a directory, such as one that `save_pretrained` wrote."""
+_ABOUT = ("model", "preprocessing", "labels", "notes")
 
 
 @dataclass(frozen=True)
@@ -29,6 +31,9 @@ class Recipe:
     Attributes:
         reduction: What `catis.apply` puts on the model.
         model: Class or family it was made for; for people, not checked.
+        preprocessing: How the model wants its images, the fields of `catis.data.preprocessing.Preprocessing`; for
+            whoever runs the model without catis, not read by `apply`.
+        labels: What its classes are called, in order; empty if the model does not say.
         notes: How it was chosen and what was measured; for people and reports, not read by `apply`.
 
     Example:
@@ -38,24 +43,27 @@ class Recipe:
 
     reduction: Reduction
     model: str = ""
+    preprocessing: Mapping[str, Any] = field(default_factory=dict)
+    labels: tuple[str, ...] = ()
     notes: Mapping[str, Any] = field(default_factory=dict)
 
     @classmethod
     def from_json(cls, content: Any, where: str = "recipe") -> Recipe:
-        """A recipe from plain data: the keys of a reduction, beside `model` and `notes`.
+        """A recipe from plain data: the keys of a reduction, beside `model`, `preprocessing`, `labels` and `notes`.
 
         Raises:
             ValueError: The content is not a recipe; the message begins with `where`.
         """
         if not isinstance(content, Mapping) or "method" not in content:
             raise ValueError(f"{where} is not a recipe: expected a mapping with at least the keys method and r")
-        about = {name: content[name] for name in ("model", "notes") if name in content}
+        about = {name: content[name] for name in _ABOUT if name in content}
         reduction = {name: value for name, value in content.items() if name not in about}
-        return cls(Reduction.from_json(reduction, where), **about)
+        return cls(Reduction.from_json(reduction, where), **{**about, "labels": tuple(about.get("labels", ()))})
 
     def to_json(self) -> dict[str, Any]:
         """Plain data, the inverse of `from_json`."""
-        return {**self.reduction.to_json(), "model": self.model, "notes": dict(self.notes)}
+        about = {"preprocessing": dict(self.preprocessing), "labels": list(self.labels), "notes": dict(self.notes)}
+        return {**self.reduction.to_json(), "model": self.model, **about}
 
 
 RecipeLike = str | os.PathLike[str] | Mapping[str, Any] | Recipe
@@ -79,7 +87,7 @@ def recipe_of(model: nn.Module, **notes: Any) -> Recipe:
         raise ValueError(
             f"{type(model).__name__} is not reduced, so it has no recipe: call catis.apply(model, ...) first"
         )
-    return Recipe(reduction, type(handle.vit).__name__, notes)
+    return Recipe(reduction, base_class(handle.model).__name__, asdict(handle.preprocessing()), handle.labels, notes)
 
 
 def save_recipe(model: nn.Module, path: str | os.PathLike[str], **notes: Any) -> Path:

@@ -1,4 +1,4 @@
-"""Methods by name, found through the entry-point group `catis.methods`, ours and third parties' alike."""
+"""Methods by name, found through entry points, ours and third parties' alike."""
 
 from __future__ import annotations
 
@@ -13,6 +13,8 @@ from catis.core.options import checked_options
 __all__ = ["MethodInfo", "create_method", "describe_methods", "list_methods"]
 
 GROUP = "catis.methods"
+REFERENCE = "catis.reference"
+"""Entry points of the authors' own forms, what `reference=True` makes of the method of that name."""
 
 
 def list_methods() -> list[str]:
@@ -58,17 +60,19 @@ def describe_methods() -> list[MethodInfo]:
         except ValueError as error:
             described.append(MethodInfo(name, origin, problem=str(error)))
         else:
-            described.append(MethodInfo(name, origin, _options(kind)))
+            described.append(MethodInfo(name, origin, _options(name, kind)))
     return described
 
 
-def _options(kind: type[Method]) -> dict[str, Any]:
+def _options(name: str, kind: type[Method]) -> dict[str, Any]:
     """Options with their defaults: the method's own, then `reference` and those of the authors' form."""
-    own, form = {option.name: option.default for option in fields(kind)}, _authors_form(kind)
+    own, form = {option.name: option.default for option in fields(kind)}, _authors_form(name)
     if form is None:
         return own
     theirs = {option.name: option.default for option in fields(form)}
-    return own | {"reference": False} | {name: theirs[name] for name in theirs if name not in (*own, "reference")}
+    return (
+        own | {"reference": False} | {option: theirs[option] for option in theirs if option not in (*own, "reference")}
+    )
 
 
 def _origin(point: EntryPoint) -> str:
@@ -90,22 +94,20 @@ def create_method(name: str, **options: Any) -> Method:
     if isinstance(name, Method):
         raise ValueError(f"method={name!r}: pass a built method to catis.apply itself, without options")
     kind = _load(name)
-    form = _authors_form(kind)
+    form = _authors_form(name)
     options = checked_options(name, form or kind, options)
     if form is not None:
         kind = form if options.pop("reference", False) else _without_theirs(name, kind, options)
     return kind(**options)
 
 
-def _authors_form(kind: type[Method]) -> type[Method] | None:
-    from catis.reference import FORMS  # which imports the methods: only when one is asked for by name
-
-    return FORMS.get(kind)
+def _authors_form(name: str) -> type[Method] | None:
+    return _load(name, REFERENCE) if name in entry_points(group=REFERENCE).names else None
 
 
 def _without_theirs(name: str, kind: type[Method], options: dict[str, Any]) -> type[Method]:
     """Our own form, whose options are left in `options`; what is the authors' may only be at its default."""
-    own, known = {option.name for option in fields(kind)}, _options(kind)
+    own, known = {option.name for option in fields(kind)}, _options(name, kind)
     for option in sorted(set(options) - own):
         value = options.pop(option)
         if value != known[option]:
@@ -113,8 +115,8 @@ def _without_theirs(name: str, kind: type[Method], options: dict[str, Any]) -> t
     return kind
 
 
-def _load(name: str) -> type[Method]:
-    points: list[EntryPoint] = [point for point in entry_points(group=GROUP) if point.name == name]
+def _load(name: str, group: str = GROUP) -> type[Method]:
+    points: list[EntryPoint] = [point for point in entry_points(group=group) if point.name == name]
     if not points:
         raise ValueError(f"method={name!r}: expected one of {', '.join(list_methods())}")
     origins = sorted({point.value for point in points})

@@ -56,7 +56,7 @@ def show_command(
     reduction = Reduction.of(method, amount, **options)
     fetched = fetches_weights(model, checkpoint, pretrained)
     net = load_model(model, checkpoint, fetched)
-    traced, captions = trace_files(net, images, reduction, name_classes(net, is_zoo_model(model)))
+    traced, captions = trace_files(net, images, reduction, name_classes(net))
     if not fetched and checkpoint is None and not is_zoo_model(model) and not Path(model).is_dir():
         console.print(f"[yellow]note:[/yellow] {model} has random weights; add --checkpoint FILE or --pretrained")
     traced.table(f"{model}, {method} r={r}, {len(images)} image(s)").print(console)

@@ -39,7 +39,7 @@ def token_picture(
         traced = trace(model, batch_images(view.pixels[chosen], hosts.find(model).preprocessing(), model))
     after = hosts.find(model).classes(traced.output)
     assert after is not None
-    called = name_classes(model, zoo_model=True)
+    called = name_classes(model)
     told = [
         f"Image {number + 1}: {describe_change(called(before[at]), called(now), called(int(view.labels[at])))}."
         for number, (at, now) in enumerate(zip(chosen, after.tolist(), strict=True))

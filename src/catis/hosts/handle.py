@@ -123,6 +123,11 @@ class Handle(ABC):
         """Names of the classes in order, if the model says them."""
         return ()
 
+    @property
+    def labels(self) -> tuple[str, ...]:
+        """What people call the classes, in order; empty if nobody knows."""
+        return self.class_names
+
     def logits(self, output: Any) -> Tensor | None:
         """(B, classes) of what the model returned, or None if it is no classifier."""
         logits = getattr(output, "logits", output)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from timm.data.config import resolve_data_config
+from timm.data.imagenet_info import ImageNetInfo, infer_imagenet_subset
 from torch import nn
 
 from catis.core.block import Recorder
@@ -63,3 +64,19 @@ class TimmHandle(Handle):
         names = ("crop_pct", "mean", "std", "interpolation", "crop_mode")
         size = self.vit.patch_embed.img_size or config["input_size"][1:]  # none, where any size is taken
         return Preprocessing((int(size[0]), int(size[1])), **{name: config[name] for name in names})
+
+    @property
+    def class_names(self) -> tuple[str, ...]:
+        """Those of the model's configuration, such as a checkpoint of the hub brings."""
+        names = (getattr(self.vit, "pretrained_cfg", None) or {}).get("label_names") or ()
+        return tuple(map(str, names)) if len(names) == self.num_classes else ()
+
+    @property
+    def labels(self) -> tuple[str, ...]:
+        """Descriptions of the model's own names, or ImageNet's words where it has as many classes as an ImageNet."""
+        own, subset = self.class_names, infer_imagenet_subset({"num_classes": self.num_classes})
+        if own or subset is None:
+            described = (getattr(self.vit, "pretrained_cfg", None) or {}).get("label_descriptions") or {}
+            return tuple(described.get(name, name) for name in own)
+        words = ImageNetInfo(subset)
+        return tuple(words.index_to_description(place).partition(",")[0] for place in range(self.num_classes))

@@ -4,36 +4,23 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from timm.data.imagenet_info import ImageNetInfo, infer_imagenet_subset
 from torch import nn
 
-from catis import zoo
+from catis import hosts
 
 __all__ = ["describe_change", "name_classes"]
 
 
-def name_classes(model: nn.Module, zoo_model: bool = False) -> Callable[[int], str]:
-    """How to call the classes of a model: by the zoo's names, a transformers config's, ImageNet's, or by number.
-
-    Args:
-        model: A classifier; timm knows ImageNet's classes by their number and the model's configuration.
-        zoo_model: Whether it is one of `catis.zoo`, whose classes no configuration names.
+def name_classes(model: nn.Module) -> Callable[[int], str]:
+    """How to call the classes of a model: by its own labels, ImageNet's, or by number.
 
     Example:
         >>> import timm
         >>> name_classes(timm.create_model("deit_tiny_patch16_224"))(281)
         'tabby'
     """
-    labels = getattr(getattr(model, "config", None), "id2label", None)
-    if zoo_model:
-        return zoo.dataset("clean", n=1).classes.__getitem__
-    if labels:
-        return lambda number: str(labels.get(number, f"class {number}"))
-    subset = infer_imagenet_subset(model)
-    if not subset:
-        return lambda number: f"class {number}"
-    info = ImageNetInfo(subset)
-    return lambda number: info.index_to_description(number).partition(",")[0]
+    labels = hosts.find(model).labels
+    return lambda number: labels[number] if labels else f"class {number}"
 
 
 def describe_change(before: str, after: str, truth: str | None = None) -> str:

@@ -37,8 +37,8 @@ def build(name: str) -> VisionTransformer:
         img_size=SIZE, patch_size=8, num_classes=len(CLASSES), embed_dim=96, depth=DEPTHS[name], num_heads=3,
         mlp_ratio=4, class_token=not gap, global_pool="avg" if gap else "token",
     )  # fmt: skip
-    # timm's own place for how images are prepared, so that everything that asks timm gets it right
-    config = {"input_size": (3, SIZE, SIZE), "crop_pct": 1.0, "mean": MEAN, "std": STD}
+    # timm's own place for how images are prepared and classes called: everything that asks timm gets it right
+    config = {"input_size": (3, SIZE, SIZE), "crop_pct": 1.0, "mean": MEAN, "std": STD, "label_names": CLASSES}
     model.pretrained_cfg = config  # type: ignore[assignment]
     return model
 

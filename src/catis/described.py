@@ -1,0 +1,82 @@
+"""What is on a model, as data: the reduction, the tokens it leaves after each block, and what that saves."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass
+from typing import Any
+
+from torch import nn
+
+from catis import hosts
+from catis.core.reduction import Reduction
+from catis.hosts.swap import base_class
+from catis.macs import compare_macs
+
+__all__ = ["ModelInfo", "info"]
+
+
+@dataclass(frozen=True)
+class ModelInfo:
+    """A model under its reduction; a vanilla model has the method "vanilla" and keeps all of its tokens.
+
+    Attributes:
+        model: Class of the model.
+        method: Name of the method.
+        r: Patch tokens to remove per block, as recipes spell it; None where the method decides the amounts itself.
+        options: All options of the method, defaults too.
+        prop_attn: Whether attention counts the sizes of merged tokens.
+        patches: Patch tokens that enter the first block.
+        prefix: Prefix tokens, which always stay: CLS, distillation, registers.
+        tokens: Patch tokens that leave each block.
+        gmacs: Giga multiply-adds per image, as reduced.
+        gmacs_vanilla: The same of the vanilla model.
+    """
+
+    model: str
+    method: str
+    r: Any
+    options: Mapping[str, Any]
+    prop_attn: bool
+    patches: int
+    prefix: int
+    tokens: tuple[int, ...]
+    gmacs: float
+    gmacs_vanilla: float
+
+    def to_json(self) -> dict[str, Any]:
+        """The same as plain data."""
+        return asdict(self)
+
+    def __str__(self) -> str:
+        r = "" if self.r is None or self.method == "vanilla" else f" r={self.r}"
+        left = f"{self.tokens[-1]} of {self.patches} patch tokens left"
+        return f"{self.model}: {self.method}{r}, {left}, {self.gmacs:.3g} of {self.gmacs_vanilla:.3g} GMACs"
+
+
+def info(model: nn.Module) -> ModelInfo:
+    """Say what is on a model. Nothing is run; a model on the meta device will do.
+
+    Raises:
+        UnsupportedModelError: No model that catis knows.
+
+    Example:
+        >>> import catis, timm
+        >>> model = catis.apply(timm.create_model("vit_small_patch16_224"), "catis", r=13)
+        >>> print(catis.info(model))
+        VisionTransformer: catis r=13, 40 of 196 patch tokens left, 2.7 of 4.6 GMACs
+        >>> catis.info(model).tokens[:3], catis.info(catis.remove(model)).method
+        ((183, 170, 157), 'vanilla')
+    """
+    handle = hosts.find(model)
+    reduction = handle.reduction or Reduction.none()
+    cost = compare_macs(model, reduction)
+    return ModelInfo(
+        model=base_class(model).__name__,
+        **reduction.to_json(),
+        patches=cost.patches,
+        prefix=cost.prefix,
+        tokens=cost.tokens,
+        gmacs=cost.reduced,
+        gmacs_vanilla=cost.vanilla,
+    )
