@@ -90,12 +90,26 @@ def run_blocks(
     checkpointing: bool = False,
     accelerator: Accelerator | None = None,
     record: Recorder | None = None,
+    around: Callable[[BlockRunner], BlockRunner] | None = None,
 ) -> tuple[Tensor, TokenState]:
-    """Run all blocks on (B, N, C) tokens. State goes in and comes out: nothing is stored on a module."""
+    """Run all blocks on (B, N, C) tokens. State goes in and comes out: nothing is stored on a module.
+
+    Args:
+        blocks: The blocks, taken apart.
+        x: Tokens that enter the first.
+        state: Their companions.
+        reduction: What `apply` put on the model.
+        has_cls: Whether token 0 is a CLS token.
+        checkpointing: Compute activations again in the backward pass.
+        accelerator: Decides and executes in place of PyTorch's operations, where it can.
+        record: Called with what each block did.
+        around: Makes of the runner of a block one that also tells whoever listens to the block's module.
+    """
     method, prefix = reduction.method, state.num_prefix
     amounts = reduction.amounts(len(blocks), x.shape[1] - prefix, prefix)
     course = Course(reduction, amounts, reduction.prop_attn and method.proportional, has_cls, accelerator, record)
     run = method.block_runner or run_block
+    run = run if around is None else around(run)
     for index, parts in enumerate(blocks):
         if checkpointing and torch.is_grad_enabled() and record is None:
             x, state, _, _ = checkpoint(run, parts, x, state, course, index, use_reentrant=False)

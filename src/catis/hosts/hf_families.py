@@ -56,6 +56,11 @@ class Family:
         """The blocks of a model."""
         return reduce(getattr, self.blocks.split("."), model)  # type: ignore[return-value]
 
+    def container_of(self, model: nn.Module) -> nn.Module | None:
+        """The module between the model and its blocks, which the model calls; None where it calls the blocks."""
+        outer, inner, _ = self.blocks.partition(".")
+        return getattr(model, outer) if inner else None
+
 
 def _no_prefix(model: Any) -> int:
     return 0

@@ -8,10 +8,11 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Callable, Collection
-from functools import cache
+from functools import cache, partial
 from typing import Any
 
 from torch import Tensor
+from transformers.modeling_outputs import BaseModelOutput
 from transformers.utils import ModelOutput
 
 from catis.core.block import BlockRecord, Recorder, run_blocks
@@ -19,6 +20,7 @@ from catis.core.execute import unmerge
 from catis.core.reduction import Reduction
 from catis.core.state import TokenState
 from catis.hosts.hf_families import family_of
+from catis.hosts.hooks import Convention, around_blocks, run_heard
 from catis.native.accelerator import accelerator_for
 
 __all__ = ["forward_like"]
@@ -26,6 +28,9 @@ __all__ = ["forward_like"]
 # Arguments that describe the full sequence to the attention; once tokens merge they would silently mean something else.
 _REFUSED = ("attention_mask", "is_causal", "cu_seq_lens_q", "cu_seq_lens_k", "max_length_q", "max_length_k")
 _EVERY = range(1 << 30)
+_ENCODER = Convention(
+    pack=lambda tokens: BaseModelOutput(last_hidden_state=tokens), unpack=lambda output: output.last_hidden_state
+)
 
 
 @cache
@@ -62,16 +67,18 @@ def run(
     hidden: list[Tensor | None] = [x] if wanted is _EVERY else []
     blocks, prefix = family.blocks_of(model), family.num_prefix(model)
     state = TokenState.start(prefix, x.shape[1] - prefix, x.shape[0], track=True, positions=positions, device=x.device)
-    tokens, state = run_blocks(
-        [family.parts(block) for block in blocks],
-        x,
-        state,
-        reduction,
+    run_them = partial(
+        run_blocks,
+        [family.parts(block).heard() for block in blocks],
+        state=state,
+        reduction=reduction,
         has_cls=family.has_cls,
         checkpointing=model.training and any(block.gradient_checkpointing for block in blocks),
         accelerator=accelerator_for(x),
         record=record if wanted is None else _collector(wanted, hidden, record),
+        around=around_blocks(blocks),
     )
+    tokens, state = run_heard(family.container_of(model), run_them, x, _ENCODER)
     weigh = reduction.method.weighs_pool
     output = family.finish(model, tokens, state.size if weigh else None, _expand(state, weigh), extra)
     if wanted is not None:

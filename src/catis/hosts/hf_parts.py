@@ -11,12 +11,15 @@ import torch
 from torch import Tensor
 from transformers.modeling_utils import ALL_ATTENTION_FUNCTIONS
 
-from catis.core.parts import Projection
+from catis.core.parts import BlockParts, Projection
+from catis.hosts.hooks import Convention, heard_attention, refuse_hooks
 
 __all__ = ["ClipBlockParts", "DinoBlockParts", "HfBlockParts", "VideoMaeBlockParts", "VitBlockParts"]
 
 # Implementations known to add a float (B, 1, 1, N) mask to the logits. Flash kernels take none, and would drop it.
 _ADDS_BIAS = ("eager", "sdpa")
+# Attention of transformers returns its weights too, which a fused kernel does not have.
+_WITH_WEIGHTS = Convention(pack=lambda tokens: (tokens, None), unpack=lambda output: output[0])
 
 
 @dataclass(frozen=True)
@@ -29,6 +32,10 @@ class HfBlockParts(ABC):
     def attention(self) -> Any:
         """The module that holds the projections."""
         return self.block.attention
+
+    def heard(self) -> BlockParts:
+        """These parts, with whoever listens to the attention."""
+        return heard_attention(self, self.attention, _WITH_WEIGHTS)
 
     def project(self, features: Tensor, positions: Tensor | None) -> Projection:
         """The model's own q_proj, k_proj and v_proj."""
@@ -123,6 +130,10 @@ class ClipBlockParts(HfBlockParts):
         """The module that holds the projections."""
         return self.block.self_attn
 
+    def heard(self) -> BlockParts:
+        """These parts, with whoever listens to the attention, which is called by keyword."""
+        return heard_attention(self, self.attention, _WITH_WEIGHTS._replace(keyword="hidden_states"))
+
     def norm(self, x: Tensor) -> Tensor:
         """LN1."""
         return self.block.layer_norm1(x)  # type: ignore[no-any-return]
@@ -147,6 +158,11 @@ class VideoMaeBlockParts(HfBlockParts):
     def attention(self) -> Any:
         """The module that holds the projections."""
         return self.block.attention.attention
+
+    def heard(self) -> BlockParts:
+        """These parts, with whoever listens to the outer attention module, which ends with the output projection."""
+        refuse_hooks(self.attention, "the attention module around it")
+        return heard_attention(self, self.block.attention)
 
     def norm(self, x: Tensor) -> Tensor:
         """LN1."""

@@ -11,6 +11,8 @@ from torch import Tensor
 from transformers.modeling_outputs import BaseModelOutput, BaseModelOutputWithPooling
 from transformers.utils import ModelOutput
 
+from catis.hosts.hooks import call
+
 __all__ = [
     "Embed",
     "Finish",
@@ -111,11 +113,15 @@ def _probe(head: Any, tokens: Tensor, size: Tensor | None) -> Tensor:
     """SigLIP's probe over the tokens that are left, log(size) added to its logits so that a merged token counts."""
     if size is None:
         return head(tokens)  # type: ignore[no-any-return]
-    probe = head.probe.repeat(tokens.shape[0], 1, 1)
     wide = size.to(torch.promote_types(tokens.dtype, torch.float32))
     bias = wide.log().to(tokens.dtype)[:, None, :].repeat_interleave(head.attention.num_heads, dim=0)
-    pooled = head.attention(probe, tokens, tokens, attn_mask=bias)[0]
-    return (pooled + head.mlp(head.layernorm(pooled)))[:, 0]  # type: ignore[no-any-return]
+
+    def pool(tokens: Tensor) -> Tensor:
+        probe = head.probe.repeat(tokens.shape[0], 1, 1)
+        pooled = head.attention(probe, tokens, tokens, attn_mask=bias)[0]
+        return (pooled + head.mlp(head.layernorm(pooled)))[:, 0]  # type: ignore[no-any-return]
+
+    return call(head, pool, tokens)
 
 
 def embed_videomae(model: Any, pixel_values: Tensor, **inputs: Any) -> Embedded:

@@ -1,13 +1,18 @@
-"""Who listens to the modules of a model: forward and pre-forward hooks, and how they are called where catis runs a part
-of a module in its place.
-"""
+"""Who listens to the modules of a model: the question that decides what may be left out of a forward pass."""
 
 from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
 
 from torch import nn
 from torch.nn.modules.module import _has_any_global_hook
 
-__all__ = ["is_hooked", "is_watched"]
+__all__ = ["forward_hooks", "has_hooks", "is_hooked", "is_watched"]
+
+# transformers keeps hooks of its own on every block once hidden states were asked for. They write into whatever call is
+# under way, which under reduction is that of the model around; catis collects hidden states itself.
+_RECORDERS = "transformers.utils.output_capturing"
 
 
 def is_watched(module: nn.Module) -> bool:
@@ -26,17 +31,24 @@ def is_watched(module: nn.Module) -> bool:
 
 def is_hooked(module: nn.Module) -> bool:
     """Whether somebody listens to this very module, or to all modules of the process."""
-    return _has_hooks(module) or bool(_has_any_global_hook())  # type: ignore[no-untyped-call]
+    return has_hooks(module) or bool(_has_any_global_hook())  # type: ignore[no-untyped-call]
 
 
-def _has_hooks(module: nn.Module) -> bool:
-    return bool(
-        module._forward_hooks or module._forward_pre_hooks or module._backward_hooks or module._backward_pre_hooks
-    )
+def has_hooks(module: nn.Module) -> bool:
+    """Whether a user has put a hook of any kind on this very module."""
+    if module._forward_pre_hooks or module._backward_hooks or module._backward_pre_hooks:
+        return True
+    return bool(module._forward_hooks) and bool(forward_hooks(module))
+
+
+def forward_hooks(module: nn.Module) -> list[tuple[int, Callable[..., Any]]]:
+    """The forward hooks that a user has put on a module."""
+    hooks = module._forward_hooks.items()
+    return [(key, hook) for key, hook in hooks if getattr(hook, "__module__", None) != _RECORDERS]
 
 
 def _is_hooked_inside(module: nn.Module) -> bool:
     # By hand: `module.modules()` keeps a set and makes names, and every forward call asks this.
-    if _has_hooks(module):
+    if has_hooks(module):
         return True
     return any(_is_hooked_inside(child) for child in module._modules.values() if child is not None)

@@ -16,6 +16,7 @@ from types import MethodType
 from typing import TYPE_CHECKING, Any
 
 from torch import nn
+from torch.fx import Proxy
 
 from catis.core.reduction import Reduction
 
@@ -23,6 +24,12 @@ if TYPE_CHECKING:
     from catis.hosts.handle import Handle
 
 __all__ = ["Reduced", "base_class", "reduced_class", "set_class", "vanilla_unless_reduced"]
+
+
+_NOT_TRACED = (
+    "symbolic tracing (torch.fx, create_feature_extractor) cannot follow a reduced model, whose shapes depend on the "
+    "number of tokens; use forward hooks, forward_intermediates or torch.export, or call catis.remove(model) first"
+)
 
 
 class Reduced(nn.Module):
@@ -82,6 +89,8 @@ def vanilla_unless_reduced(vanilla: Callable[..., Any], reduced: Callable[..., A
     def method(model: Any, *args: Any, **kwargs: Any) -> Any:
         reduction = getattr(model, "catis_reduction", None)
         images = args[0] if args else kwargs.get(first)
+        if isinstance(images, Proxy):
+            raise ValueError(_NOT_TRACED)
         if reduction is None or reduction.is_vanilla or images is None or images.shape[0] == 0:
             return vanilla(model, *args, **kwargs)
         return reduced(model, reduction, *args, **kwargs)

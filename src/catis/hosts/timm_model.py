@@ -8,13 +8,14 @@ from typing import Any
 import torch.nn.functional as F
 from timm.models._features import feature_take_indices
 from timm.models.eva import Eva
-from torch import Tensor
+from torch import Tensor, nn
 
 from catis.core.block import BlockRecord, Recorder, run_blocks
 from catis.core.execute import unmerge, weighted_mean
 from catis.core.parts import BlockParts
 from catis.core.reduction import Reduction
 from catis.core.state import TokenState
+from catis.hosts.hooks import around_blocks, heard_attention, run_heard
 from catis.hosts.timm_parts import EvaBlockParts, VitBlockParts, pack_rope
 from catis.native.accelerator import accelerator_for
 
@@ -76,16 +77,22 @@ def _tokens(
     x, positions = _embed(model, images)
     prefix = model.num_prefix_tokens
     state = TokenState.start(prefix, x.shape[1] - prefix, x.shape[0], track=track, positions=positions, device=x.device)
-    return run_blocks(
-        _parts(model)[:blocks],
-        x,
-        state,
-        reduction,
-        has_cls=model.cls_token is not None,
-        checkpointing=model.grad_checkpointing,
-        accelerator=accelerator_for(x),
-        record=record,
-    )
+
+    def run(x: Tensor) -> tuple[Tensor, TokenState]:
+        return run_blocks(
+            _parts(model)[:blocks],
+            x,
+            state,
+            reduction,
+            has_cls=model.cls_token is not None,
+            checkpointing=model.grad_checkpointing,
+            accelerator=accelerator_for(x),
+            record=record,
+            around=around_blocks(model.blocks),
+        )
+
+    called = blocks is None and isinstance(model.blocks, nn.Sequential)  # a list of modules is never called
+    return run_heard(model.blocks if called else None, run, x)
 
 
 def _embed(model: Any, images: Tensor) -> tuple[Tensor, Tensor | None]:
@@ -98,10 +105,10 @@ def _embed(model: Any, images: Tensor) -> tuple[Tensor, Tensor | None]:
 
 def _parts(model: Any) -> list[BlockParts]:
     if not isinstance(model, Eva):
-        return [VitBlockParts(block) for block in model.blocks]
+        return [heard_attention(VitBlockParts(block), block.attn) for block in model.blocks]
     blocks: Any = model.blocks
     mixed = (len(blocks), blocks[0].attn.num_heads) if getattr(model, "rope_mixed", False) else None
-    return [EvaBlockParts(block, index, mixed) for index, block in enumerate(blocks)]
+    return [heard_attention(EvaBlockParts(block, index, mixed), block.attn) for index, block in enumerate(blocks)]
 
 
 def _head(model: Any, reduction: Reduction, x: Tensor, state: TokenState) -> Any:

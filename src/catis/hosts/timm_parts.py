@@ -9,9 +9,9 @@ import torch
 import torch.nn.functional as F
 from timm.layers.pos_embed_sincos import apply_rot_embed_cat
 from torch import Tensor, nn
-from torch.nn.modules.module import _has_any_global_hook
 
 from catis.core.parts import Projection
+from catis.hosts.listening import is_hooked
 
 __all__ = ["EvaBlockParts", "VitBlockParts", "pack_rope"]
 
@@ -149,8 +149,7 @@ def _acting(*modules: nn.Module) -> Modules:
 
 
 def _is_idle(module: nn.Module) -> bool:
-    hooked = module._forward_hooks or module._forward_pre_hooks
-    if hooked or _has_any_global_hook():  # type: ignore[no-untyped-call]
+    if is_hooked(module):
         return False
     return type(module) is nn.Identity or (type(module) is nn.Dropout and not module.training)
 
