@@ -15,7 +15,7 @@ from typing import Any
 from hatchling.builders.hooks.plugin.interface import BuildHookInterface
 
 SOURCES = Path("src/catis/native")
-PRODUCT = "kernels.abi3.so"  # the stable interface of Python 3.11 and later
+PRODUCT = "compiled.abi3.so"  # the stable interface of Python 3.11 and later
 FLAGS = ["-std=gnu11", "-O3", "-fPIC", "-shared", "-fvisibility=hidden", "-fno-math-errno", "-fno-trapping-math"]
 
 

@@ -6,7 +6,7 @@ import shutil
 import subprocess
 import sys
 import sysconfig
-from dataclasses import replace
+from dataclasses import dataclass, fields, replace
 from pathlib import Path
 
 import pytest
@@ -21,7 +21,8 @@ from catis.core.method import Method
 from catis.core.plan import Plan
 from catis.core.state import TokenState
 from catis.core.view import BlockView
-from catis.native import library
+from catis.methods.tome import ToMe
+from catis.native import accelerator, library
 from catis.native.accelerator import Compiled, accelerator_for
 from catis.native.merge import BLENDS
 from catis.registry import create_method
@@ -86,9 +87,9 @@ def _double(tensor: torch.Tensor | None) -> torch.Tensor | None:
 
 
 def compiled() -> Compiled:
-    accelerator = accelerator_for(torch.zeros(1))
-    assert accelerator is not None
-    return accelerator
+    ours = accelerator_for(torch.zeros(1))
+    assert ours is not None
+    return ours
 
 
 def decided(method: Method, view: BlockView) -> Plan:
@@ -289,21 +290,88 @@ def test_more_than_half_is_an_error_and_not_a_crash(name):
 @needs_kernels
 def test_wrong_arguments_are_errors():
     module, key = library.load().module, torch.rand(1, 1, 5, 8)
-    indices = {
-        name: torch.zeros(1, count, dtype=torch.int64) for name, count in [("keep", 3), ("removed", 1), ("target", 1)]
-    }
-    right = {"key": key, "prefix": 1, **indices, "score": None}
+    counts = [("keep", 3), ("removed", 1), ("target", 1)]
+    indices = {name: torch.zeros(1, count, dtype=torch.int64) for name, count in counts}
+    right = {"prefix": 1, "content_key": key, "score": None, **indices}
     assert module.decide_tome(1, **right) is True
     assert module.decide_tome(1, **dict(reversed(right.items()))) is True
     for arguments in ((), (1, 2), ("one",), (None,)):
         with pytest.raises(TypeError):
             module.decide_tome(*arguments, **right)
-    for wrong in ({"keys": key}, {"key": 3}, {"key": None}, {"prefix": 1.5}, {"prefix": key}, {"keep": [0, 1, 2]}):
+    for wrong in ({"keys": key}, {"margin": 1.0}, {"content_key": 3}, {"content_key": None}, {"keep": [0, 1, 2]}):
         with pytest.raises(TypeError):
             module.decide_tome(1, **{**right, **wrong})
-    for wrong in ({"prefix": -1}, {"prefix": 5}, {"prefix": 2}, {"keep": indices["removed"]}, {"key": key[0]}):
+    for missing in ("prefix", "content_key", "keep"):
+        with pytest.raises(TypeError, match=f"{missing} is missing"):
+            module.decide_tome(1, **{name: value for name, value in right.items() if name != missing})
+    for wrong in ({"prefix": 1.5}, {"prefix": key}):
+        with pytest.raises(TypeError):
+            module.decide_tome(1, **{**right, **wrong})
+    shared = {"score": key.view(-1)[:4].view(1, 4)}, {"target": indices["removed"]}
+    for wrong in ({"prefix": -1}, {"prefix": 5}, {"prefix": 2}, {"keep": indices["removed"]}, *shared):
         with pytest.raises((ValueError, IndexError)):
             module.decide_tome(1, **{**right, **wrong})
+    with pytest.raises(ValueError, match="score shares memory with content_key"):
+        module.decide_tome(1, **right | shared[0])
+
+
+@dataclass(frozen=True)
+class Gained(ToMe):
+    """ToMe with an option that C has no code for."""
+
+    gain: float = 1.0
+
+
+@dataclass
+class WiderView(BlockView):
+    temperature: float = 1.0
+
+
+@dataclass
+class WiderPlan(Plan):
+    residue: torch.Tensor | None = None
+
+
+@needs_kernels
+def test_what_c_was_never_taught_is_left_to_pytorch(monkeypatch):
+    """A new method, option, field or form of a tensor is PyTorch's until somebody writes C for it."""
+    shape = {"batch": 2, "heads": 2, "width": 8, "patches": 12, "prefix": 1, "share": 0.3, "block": 7, "sized": True}
+    view = view_of(shape | {"seed": 0})
+    assert compiled().decide(Gained(), view) is None, "a subclass may decide otherwise"
+    tome = accelerator._TAUGHT[ToMe]
+    assert ToMe in accelerator._deciders({ToMe: tome})
+    assert Gained not in accelerator._deciders({Gained: tome}), "an option that nobody taught it"
+
+    values = {field.name: getattr(view, field.name) for field in fields(view)}
+    assert compiled().decide(ToMe(), WiderView(**values)) is None
+    for kind, wider in ((BlockView, WiderView), (Plan, WiderPlan)):  # as if the record itself had got a field
+        monkeypatch.setitem(accelerator._NEWS, wider, accelerator._news(wider, accelerator._SEEN[kind]))
+    assert compiled().decide(ToMe(), WiderView(**values)) is not None, "the default says nothing"
+    assert compiled().decide(ToMe(), WiderView(**values, temperature=2.0)) is None
+    state, plan = TokenState(1, view.size), decided(ToMe(), view)
+    values = {field.name: getattr(plan, field.name) for field in fields(plan)}
+    assert compiled().execute(WiderPlan(**values), view.residual, state) is not None
+    assert compiled().execute(WiderPlan(**values, residue=view.residual), view.residual, state) is None
+    for blend in ("max", "mlerp_dst", "median"):
+        assert compiled().execute(replace(plan, blend=blend), view.residual, state) is None
+
+
+@needs_kernels
+@pytest.mark.parametrize("name", ["mctf", "catis"])
+def test_a_bias_of_another_form_is_left_to_pytorch(name):
+    shape = {"batch": 2, "heads": 2, "width": 8, "patches": 12, "prefix": 1, "share": 0.3, "block": 7, "sized": True}
+    view = view_of(shape | {"seed": 0})
+    assert compiled().decide(create_method(name), view) is not None
+    for bias in (view.bias.expand(2, 2, 1, 13), view.bias.expand(2, 1, 13, 13), view.bias[0, 0, 0]):
+        assert compiled().decide(create_method(name), replace(view, bias=bias)) is None
+
+
+def test_c_knows_every_option_and_field_that_there_is():
+    """Falls when one is added: write C for it and name it there, or say here that PyTorch has it."""
+    for method, (_, known) in accelerator._TAUGHT.items():
+        assert {option.name for option in fields(method)} == known, method
+    for kind, known in accelerator._SEEN.items():
+        assert {field.name for field in fields(kind)} == known, kind
 
 
 @pytest.mark.skipif(not CAN_BUILD, reason="no C compiler or no Python.h")

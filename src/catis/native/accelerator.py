@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
+from dataclasses import fields
 from functools import cache
 from typing import Any
 
@@ -28,21 +29,50 @@ from catis.reference.ratio import PiToMeReference, ToFuReference, ToMeReference
 
 __all__ = ["Compiled", "accelerator_for"]
 
-_DECIDERS: dict[type[Method], Callable[[Kernels, Any, BlockView], Plan | None]] = {
-    ToMe: decide.decide_tome,
-    ToMeReference: decide.decide_tome,
-    ToFu: decide.decide_tofu,
-    ToFuReference: decide.decide_tofu,
-    PiToMe: decide.decide_pitome,
-    PiToMeReference: decide.decide_pitome,
-    MCTF: decide.decide_mctf,
-    Catis: decide.decide_catis,
+Decider = Callable[[Kernels, Any, BlockView], Plan | None]
+_RATIO = {"reference", "ratio"}  # they decide amounts only
+_TAUS = {"tau_sim", "tau_info", "tau_size"}
+_THETA = {"gamma", "w_cls", "tau", "evict_ratio", "l_start"}
+_TAUGHT: dict[type[Method], tuple[Decider, set[str]]] = {
+    ToMe: (decide.decide_tome, set()),
+    ToMeReference: (decide.decide_tome, _RATIO),
+    ToFu: (decide.decide_tofu, set()),
+    ToFuReference: (decide.decide_tofu, {*_RATIO, "late"}),
+    PiToMe: (decide.decide_pitome, {"margin", "order"}),
+    PiToMeReference: (decide.decide_pitome, {*_RATIO, "margin", "order"}),
+    MCTF: (decide.decide_mctf, {*_TAUS, "bidirectional", "pooling"}),
+    Catis: (decide.decide_catis, {*_THETA, "signal", "strategy"}),
 }
-"""By the very class: a subclass may decide otherwise."""
+"""By the very class, since a subclass may decide otherwise; with the options that its twin in C knows."""
+_SEEN: dict[type, set[str]] = {
+    BlockView: {"block", "depth", "r", "num_prefix", "has_cls", "features", "residual", "query", "key", "content_key"}
+    | {"scale", "bias", "size", "previous_cls", "explain"},
+    Plan: {"keep", "removed", "target", "all_merge", "blend", "weight", "cls_attention", "notes"},
+    TokenState: {"num_prefix", "size", "cls_attention", "provenance", "positions", "log_size"},
+}
+"""What a record may say without C getting it wrong."""
+
+
+def _deciders(taught: Mapping[type[Method], tuple[Decider, set[str]]]) -> dict[type[Method], Decider]:
+    """The twins of methods that have no option which their twin has never heard of."""
+    return {kind: twin for kind, (twin, known) in taught.items() if known.issuperset(_names(kind))}
+
+
+def _news(kind: Any, seen: set[str]) -> list[tuple[str, Any]]:
+    """Fields of a record that C has never heard of, with their defaults."""
+    return [(field.name, field.default) for field in fields(kind) if field.name not in seen]
+
+
+def _names(kind: Any) -> list[str]:
+    return [field.name for field in fields(kind)]
+
+
+_DECIDERS = _deciders(_TAUGHT)
+_NEWS = {kind: _news(kind, seen) for kind, seen in _SEEN.items()}
 
 
 class Compiled:
-    """An `Accelerator`: one C call decides, another one merges."""
+    """An `Accelerator`: one C call decides, another one merges. What C has not been taught, PyTorch does."""
 
     def __init__(self, kernels: Kernels) -> None:
         self._kernels = kernels
@@ -50,10 +80,12 @@ class Compiled:
     def decide(self, method: Method, view: BlockView) -> Plan | None:
         """The method's plan, if it is one of ours and the tensors are plain float32 in CPU memory."""
         decider = _DECIDERS.get(type(method))
-        return None if decider is None else decider(self._kernels, method, view)
+        return decider(self._kernels, method, view) if decider is not None and _is_known(view) else None
 
     def execute(self, plan: Plan, x: Tensor, state: TokenState) -> Moved | None:
         """(B, N, C) tokens after the plan, unless somebody will ask for a gradient through it."""
+        if not (_is_known(plan) and _is_known(state)):
+            return None
         if torch.is_grad_enabled() and (x.requires_grad or (plan.weight is not None and plan.weight.requires_grad)):
             return None
         return merge(self._kernels, plan, x, state)
@@ -85,3 +117,9 @@ def accelerator_for(x: Tensor) -> Compiled | None:
 def _compiled() -> Compiled | None:
     kernels = load()
     return None if kernels is None else Compiled(kernels)
+
+
+def _is_known(record: object) -> bool:
+    """Whether a record says nothing that C would overlook."""
+    news = _NEWS.get(type(record))
+    return news is not None and (not news or all(getattr(record, name) is default for name, default in news))

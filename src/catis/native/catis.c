@@ -1,70 +1,54 @@
 /* CATIS: score, then protect, merge or evict (docs/methods.md); twin of methods/catis.py and methods/triage.py, plan_triage. */
-#include "kernels.h"
-#include "order.h"
-#include "room.h"
+#include "sides.h"
 #include "signals.h"
 
-/* What is known of one image; the parts that a caller did not ask for lie in the room. */
+/* Memory of one image. */
 typedef struct {
-    int64_t size_a, size_b; /* the pool M is split into A and B */
-    float *unit, *panels, *best, *row, *statistics;
-    float *attention, *norm, *context, *score;
-    int64_t *pool, *side_a, *side_b, *place, *ranked, *keys, *slot;
-    int64_t *keep, *removed, *target;
+    float *unit, *panels, *row, *statistics, *norm, *context, *score, *value;
+    int64_t *list, *slot;
+    sides_t pool; /* M, in two sides */
 } image_t;
 
-INLINE image_t lay_out(const catis_t *in, room_t *room) {
-    const int64_t patches = in->n.patches, half = patches / 2 + 1;
-    image_t at = {0};
+INLINE image_t lay_out(const call_t *in, room_t *room) {
+    const int64_t patches = in->n.patches;
+    image_t at;
     at.unit = take_floats(room, patches * in->n.width);
-    at.panels = take_floats(room, PADDED(half) * in->n.width);
-    at.best = take_floats(room, patches);
+    at.panels = take_floats(room, PADDED(patches) * in->n.width);
     at.row = take_floats(room, 2 * PADDED(in->n.tokens));
     at.statistics = take_floats(room, 2 * in->n.channels);
     at.norm = take_floats(room, patches);
     at.context = take_floats(room, patches);
     at.score = take_floats(room, patches);
-    at.pool = take_indices(room, patches);
-    at.side_a = take_indices(room, half);
-    at.side_b = take_indices(room, half);
-    at.place = take_indices(room, half);
-    at.ranked = take_indices(room, patches);
-    at.keys = take_indices(room, patches);
+    at.value = take_floats(room, patches);
+    at.list = take_indices(room, patches);
     at.slot = take_indices(room, patches);
-    return at;
-}
-
-/* The same memory with what belongs to one image. */
-INLINE image_t image_of(const catis_t *in, image_t at, int64_t b) {
-    const int64_t patches = in->n.patches, r = in->n.gone;
-    at.attention = in->attention ? in->attention + b * patches : 0;
-    at.norm = in->norm ? in->norm + b * patches : at.norm;
-    at.context = in->context ? in->context + b * patches : at.context;
-    at.score = in->score ? in->score + b * patches : at.score;
-    at.keep = in->keep + b * in->n.kept, at.removed = in->removed + b * r, at.target = in->target + b * r;
+    at.pool = take_sides(room, patches);
+    if (in->norm) at.norm = in->norm; /* a caller who wants to see it */
+    if (in->context) at.context = in->context;
+    if (in->score) at.score = in->score;
     return at;
 }
 
 /* s_nf. */
-HOT static void look_at_features(const catis_t *in, int64_t b, image_t at) {
-    const float *patches = in->features + (b * in->n.tokens + in->prefix) * in->n.channels;
-    if (in->uses_norm) activation(patches, in->n.patches, in->n.channels, at.statistics, at.norm);
+HOT static void look_at_features(const call_t *in, const image_t *at) {
+    const float *patches = in->features + in->prefix * in->n.channels;
+    if (in->uses_norm) activation(patches, in->n.patches, in->n.channels, at->statistics, at->norm);
 }
 
 /* A_cls, and keys of unit length. */
-HOT static void look_at_keys(const catis_t *in, int64_t b, image_t at) {
-    if (at.attention) cls_attention(in, b, at.row, at.attention);
-    unit_keys(in->content_key, in->n.content_heads, in->prefix, in->n.tokens, in->n.width, b, at.unit);
+HOT static void look_at_keys(const call_t *in, const image_t *at) {
+    if (in->attention) cls_attention(in, at->row, in->attention);
+    unit_keys(in, at->unit);
 }
 
 /* The fused functional (Eq. momentum, Eq. fusion); what is not finite scores 0. */
-INLINE void fuse(const catis_t *in, int64_t b, image_t *at) {
-    const float *previous = in->previous ? in->previous + b * in->n.patches : at->attention;
+INLINE void fuse(const call_t *in, const image_t *at) {
+    const float *previous = in->previous ? in->previous : in->attention;
     const float gamma = in->previous ? in->gamma : 0.0f;
     if (in->uses_norm) standardise(at->norm, in->n.patches);
     if (in->uses_cls) {
         for (int64_t t = 0; t < in->n.patches; t++)
-            at->context[t] = (1.0f + gamma) * at->attention[t] - gamma * previous[t];
+            at->context[t] = (1.0f + gamma) * in->attention[t] - gamma * previous[t];
         standardise(at->context, in->n.patches);
     }
     for (int64_t t = 0; t < in->n.patches; t++) {
@@ -74,91 +58,77 @@ INLINE void fuse(const catis_t *in, int64_t b, image_t *at) {
     }
 }
 
-/* The pool M = {-tau <= s <= tau}, split alternately in token order, and the best partner of every A token. */
-INLINE void match(const catis_t *in, image_t *at) {
-    const int64_t width = in->n.width;
+/* The pool M = {-tau <= s <= tau}, dealt in token order, and the best partner of every A token. */
+INLINE void match_pool(const call_t *in, image_t *at) {
     int64_t size = 0;
     for (int64_t t = 0; t < in->n.patches; t++)
-        if (fabsf(at->score[t]) <= in->tau) at->pool[size++] = t;
-    at->size_b = size / 2, at->size_a = size < 2 ? 0 : size - at->size_b; /* one alone has nobody to merge with */
-    for (int64_t i = 0; i < at->size_a; i++) at->side_a[i] = at->pool[2 * i];
-    for (int64_t i = 0; i < at->size_b; i++) at->side_b[i] = at->pool[2 * i + 1];
-    if (!at->size_a) return;
-    pack(at->unit, width, at->side_b, at->size_b, width, at->panels);
-    best_columns(at->unit, width, at->side_a, at->size_a, at->panels, at->size_b, width, at->best, at->place);
+        if (fabsf(at->score[t]) <= in->tau) at->list[size++] = t;
+    deal(at->list, size < 2 ? 0 : size, 0, &at->pool); /* one alone has nobody to merge with */
+    match(at->unit, in->n.width, at->panels, &at->pool);
 }
 
 /* Removes the lowest until r are gone. They are all in E = {s < -tau}, unless too few of E are left. */
-INLINE void evict(const catis_t *in, int64_t gone, int64_t low, image_t *at) {
+INLINE void evict(const call_t *in, int64_t gone, int64_t low, image_t *at) {
     const float below = low >= in->n.gone - gone ? -in->tau : INFINITY;
     int64_t count = 0;
     for (int64_t t = 0; t < in->n.patches; t++)
-        if (!at->slot[t] && at->score[t] < below) at->pool[count] = t, at->best[count++] = at->score[t];
-    order(at->best, count, 0, at->keys, at->ranked);
+        if (!at->slot[t] && at->score[t] < below) at->list[count] = t, at->value[count++] = at->score[t];
+    order(at->value, count, 0, at->pool.keys, at->pool.ranked);
     for (int64_t t = 0; t < count && gone < in->n.gone; t++, gone++) {
-        const int64_t lowest = at->pool[at->ranked[t]];
-        at->removed[gone] = lowest, at->target[gone] = -1, at->slot[lowest] = -1;
+        const int64_t lowest = at->list[at->pool.ranked[t]];
+        in->removed[gone] = lowest, in->target[gone] = -1, at->slot[lowest] = -1;
     }
 }
 
 /* Evict up to `evictions` of E = {s < -tau}, merge the rest of r inside M (Eq. allocation). */
-INLINE void triage(const catis_t *in, image_t *at) {
+INLINE void triage(const call_t *in, image_t *at) {
+    const sides_t *pool = &at->pool;
     int64_t low = 0, gone = 0, kept = 0;
     for (int64_t t = 0; t < in->n.patches; t++) low += at->score[t] < -in->tau, at->slot[t] = 0;
     const int64_t wanted = in->n.gone - (low < in->evictions ? low : in->evictions);
-    const int64_t merged = wanted < at->size_a ? wanted : at->size_a;
-    order(at->best, at->size_a, 1, at->keys, at->ranked);
+    const int64_t merged = wanted < pool->size_a ? wanted : pool->size_a;
     for (; gone < merged; gone++) {
-        const int64_t edge = at->ranked[gone], source = at->side_a[edge], destination = at->side_b[at->place[edge]];
-        at->removed[gone] = source, at->target[gone] = destination;
-        at->slot[source] = -1, at->slot[destination] = 1; /* neither may be evicted */
+        const int64_t edge = pool->ranked[gone], destination = pool->side_b[pool->place[edge]];
+        in->removed[gone] = pool->side_a[edge], in->target[gone] = destination;
+        at->slot[pool->side_a[edge]] = -1, at->slot[destination] = 1; /* neither may be evicted */
     }
     evict(in, gone, low, at);
     for (int64_t t = 0; t < in->n.patches; t++)
-        if (at->slot[t] >= 0) at->keep[kept] = t, at->slot[t] = kept++;
-    for (int64_t t = 0; t < merged; t++) at->target[t] = at->slot[at->target[t]];
+        if (at->slot[t] >= 0) in->keep[kept] = t, at->slot[t] = kept++;
+    for (int64_t t = 0; t < merged; t++) in->target[t] = at->slot[in->target[t]];
 }
 
-HOT static void conclude(const catis_t *in, int64_t b, image_t at) {
-    fuse(in, b, &at);
-    match(in, &at);
-    triage(in, &at);
+HOT static void conclude(const call_t *in, image_t *at) {
+    fuse(in, at);
+    match_pool(in, at);
+    triage(in, at);
+}
+
+static int decide_image(const call_t *all, int64_t b, room_t *room) {
+    const call_t in = image_of(all, b);
+    image_t at = lay_out(&in, room);
+    if (!room->data) return 0;
+    look_at_keys(&in, &at);
+    look_at_features(&in, &at);
+    conclude(&in, &at);
+    return 0;
 }
 
 /* Two threads share the looking at one image; more would only pass memory around. */
-static void decide_alone(const catis_t *in, image_t at, int threads) {
-#pragma omp parallel sections num_threads(2) if (threads > 1)
+static int decide_alone(const call_t *in, int64_t b, room_t *room) {
+    image_t at = lay_out(in, room);
+    if (!room->data) return (void)b, 0;
+#pragma omp parallel sections num_threads(2)
     {
 #pragma omp section
-        look_at_keys(in, 0, at);
+        look_at_keys(in, &at);
 #pragma omp section
-        look_at_features(in, 0, at);
+        look_at_features(in, &at);
     }
-    conclude(in, 0, at);
+    conclude(in, &at);
+    return 0;
 }
 
-int decide_catis(const catis_t *in, int threads) {
-    const int64_t workers = workers_for(in->n.batch, threads);
-    room_t count = {0};
-    lay_out(in, &count);
-    char *block = malloc((size_t)workers * count.used);
-    if (!block) return NO_MEMORY;
-    if (in->n.batch == 1) {
-        room_t room = room_of(block, count.used, 0);
-        decide_alone(in, image_of(in, lay_out(in, &room), 0), threads);
-        return free(block), 0;
-    }
-#pragma omp parallel for num_threads((int)workers) if (workers > 1)
-    for (int64_t w = 0; w < workers; w++) {
-        room_t room = room_of(block, count.used, w);
-        const image_t own = lay_out(in, &room);
-        for (int64_t b = w; b < in->n.batch; b += workers) {
-            const image_t at = image_of(in, own, b);
-            look_at_keys(in, b, at);
-            look_at_features(in, b, at);
-            conclude(in, b, at);
-        }
-    }
-    free(block);
-    return 0;
+int decide_catis(const call_t *in, int threads) {
+    return run_tasks(in, in->n.batch, threads, in->n.batch == 1 && threads > 1 ? decide_alone : decide_image);
 }

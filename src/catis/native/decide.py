@@ -1,9 +1,13 @@
-"""Deciding as one compiled call per block: what C needs to know of a view, and room for what it gives back.
+"""Deciding as one compiled call per block: what C needs to know of a view, and memory for what it gives back.
 
-Each function returns None where a tensor is not C's: of another type, device or precision, or without memory.
+Each function returns None where a tensor is not C's (of another type, device, precision or form, or without memory),
+and where an option has a value that C has no code for.
 """
 
 from __future__ import annotations
+
+from dataclasses import replace
+from typing import NamedTuple
 
 import torch
 from torch import Tensor
@@ -15,10 +19,17 @@ from catis.methods.mctf import BLENDS, MCTF
 from catis.methods.pitome import PiToMe, energy_notes
 from catis.methods.tofu import ToFu
 from catis.methods.tome import ToMe, similarity_notes
-from catis.native.library import Kernels
-from catis.native.memory import CPU, in_rows, new_floats
+from catis.native.library import CPU, Kernels, new_floats
 
 __all__ = ["attention_received", "decide_catis", "decide_mctf", "decide_pitome", "decide_tofu", "decide_tome", "fuse"]
+
+
+class _Chosen(NamedTuple):
+    """Memory for (B, N_p - r), (B, r) and (B, r) indices of a plan; of more than half, C says what is wrong."""
+
+    keep: Tensor
+    removed: Tensor
+    target: Tensor
 
 
 def decide_tome(kernels: Kernels, method: ToMe, view: BlockView) -> Plan | None:
@@ -33,38 +44,33 @@ def decide_tofu(kernels: Kernels, method: ToFu, view: BlockView) -> Plan | None:
 
 def _bipartite(kernels: Kernels, view: BlockView, blend: Blend | None) -> Plan | None:
     """As `plan_bipartite`."""
-    keep, removed, target = _room(view)
-    best = _signal(view) if view.explain else None
+    chosen, best = _choices(view), _signal(view, view.explain)
     if not kernels.module.decide_tome(
         kernels.threads(),
-        key=in_rows(view.content_key),
         prefix=view.num_prefix,
-        keep=keep,
-        removed=removed,
-        target=target,
+        content_key=_in_rows(view.content_key),
         score=best,
+        **chosen._asdict(),
     ):
         return None
-    return Plan(keep, removed, target if blend else None, True, blend or "size", notes=similarity_notes(best, view.r))
+    notes = similarity_notes(best, view.r)
+    return Plan(*chosen[:2], chosen.target if blend else None, True, blend or "size", notes=notes)
 
 
 def decide_pitome(kernels: Kernels, method: PiToMe, view: BlockView) -> Plan | None:
     """As `PiToMe.plan`."""
-    keep, removed, target = _room(view)
-    scores = _signal(view)
+    chosen, energies = _choices(view), _signal(view, view.explain)
     if not kernels.module.decide_pitome(
         kernels.threads(),
-        key=in_rows(view.content_key),
         prefix=view.num_prefix,
+        content_key=_in_rows(view.content_key),
         margin=method.margin_at(view.block, view.depth),
         pure=method.variant(view.block, view.depth) == "pure",
-        keep=keep,
-        removed=removed,
-        target=target,
-        score=scores,
+        score=energies,
+        **chosen._asdict(),
     ):
         return None
-    return Plan(keep, removed, target, True, notes=energy_notes(scores, view.r) if view.explain else {})
+    return Plan(*chosen, all_merge=True, notes={} if energies is None else energy_notes(energies, view.r))
 
 
 def decide_catis(kernels: Kernels, method: Catis, view: BlockView) -> Plan | None:
@@ -74,38 +80,32 @@ def decide_catis(kernels: Kernels, method: Catis, view: BlockView) -> Plan | Non
     observed = method.observes(view)
     in_context = observed and view.block >= method.l_start
     by_norm = method.signal != "cls" or not in_context
-    keep, removed, target = _room(view)
-    attention = _signal(view) if observed else None
-    norm = _signal(view) if view.explain and by_norm else None
-    context = _signal(view) if view.explain and in_context else None
-    score = _signal(view) if view.explain else None
+    chosen, attention, score = _choices(view), _signal(view, observed), _signal(view, view.explain)
+    norm, context = _signal(view, view.explain and by_norm), _signal(view, view.explain and in_context)
     if not kernels.module.decide_catis(
         kernels.threads(),
-        features=view.features.contiguous(),
-        query=in_rows(view.query),
-        key=in_rows(view.key),
-        content_key=in_rows(view.content_key),
-        bias=None if view.bias is None else view.bias.contiguous(),
-        previous=view.previous_cls.contiguous() if in_context and view.previous_cls is not None else None,
         prefix=view.num_prefix,
+        query=_in_rows(view.query),
+        key=_in_rows(view.key),
+        content_key=_in_rows(view.content_key),
+        features=view.features.contiguous(),
+        bias=_contiguous(view.bias),
+        scale=view.scale,
+        previous=_contiguous(view.previous_cls) if in_context else None,
         evictions=method.evictions(view.r),
         uses_norm=by_norm,
         uses_cls=in_context,
-        scale=view.scale,
         gamma=method.gamma,
         w_cls=method.w_cls,
         tau=method.tau,
-        keep=keep,
-        removed=removed,
-        target=target,
-        attention=attention,
         norm=norm,
         context=context,
         score=score,
+        attention=attention,
+        **chosen._asdict(),
     ):
         return None
-    notes = {} if score is None else method.notes(norm, context, score)
-    return Plan(keep, removed, target, cls_attention=attention, notes=notes)
+    return Plan(*chosen, cls_attention=attention, notes={} if score is None else method.notes(norm, context, score))
 
 
 def decide_mctf(kernels: Kernels, method: MCTF, view: BlockView) -> Plan | None:
@@ -114,25 +114,19 @@ def decide_mctf(kernels: Kernels, method: MCTF, view: BlockView) -> Plan | None:
     if received is None:
         return None
     plan = fuse(kernels, method, view.residual, received, view.size, view.num_prefix, view.r)
-    if plan is None or not view.explain:
-        return plan
-    return Plan(*_fields(plan), notes=method.notes(view, received))
-
-
-def _fields(plan: Plan) -> tuple[Tensor, Tensor, Tensor | None, bool, Blend, Tensor | None]:
-    return plan.keep, plan.removed, plan.target, plan.all_merge, plan.blend, plan.weight
+    return plan if plan is None or not view.explain else replace(plan, notes=method.notes(view, received))
 
 
 def attention_received(kernels: Kernels, view: BlockView) -> Tensor | None:
     """As `BlockView.attention_received`, without ever writing the attention map."""
-    received = _signal(view)
+    received = _signal(view, True)
     done = kernels.module.attention_received(
         kernels.threads(),
-        query=in_rows(view.query),
-        key=in_rows(view.key),
-        bias=None if view.bias is None else view.bias.contiguous(),
-        scale=view.scale,
         prefix=view.num_prefix,
+        query=_in_rows(view.query),
+        key=_in_rows(view.key),
+        bias=_contiguous(view.bias),
+        scale=view.scale,
         received=received,
     )
     return received if done else None
@@ -145,40 +139,41 @@ def fuse(
     if method.tau_sim not in (0.0, 1.0):
         return None
     batch, patches = residual.shape[0], residual.shape[1] - num_prefix
-    keep, removed, target = _indices(batch, patches, r)
-    weight = new_floats((batch, patches))
+    chosen, weight = _indices(batch, patches, r), new_floats((batch, patches))
     if not kernels.module.decide_mctf(
         kernels.threads(),
+        prefix=num_prefix,
         residual=residual.contiguous(),
         received=received.contiguous(),
-        size=None if size is None else size.contiguous(),
-        prefix=num_prefix,
+        size=_contiguous(size),
         first=method.directions(r)[0],
         similar=method.tau_sim != 0,
         info=-1 / method.tau_info if method.tau_info else 0.0,
         small=-1 / method.tau_size if method.tau_size else 0.0,
-        keep=keep,
-        removed=removed,
-        target=target,
         weight=weight,
+        **chosen._asdict(),
     ):
         return None
-    return Plan(keep, removed, target, True, BLENDS[method.pooling], weight)
+    return Plan(*chosen, all_merge=True, blend=BLENDS[method.pooling], weight=weight)
 
 
-def _room(view: BlockView) -> tuple[Tensor, Tensor, Tensor]:
+def _choices(view: BlockView) -> _Chosen:
     return _indices(view.features.shape[0], view.num_patches, view.r)
 
 
-def _indices(batch: int, patches: int, r: int) -> tuple[Tensor, Tensor, Tensor]:
-    """Room for keep (B, N_p - r), removed (B, r) and target (B, r); of more than half, C says what is wrong."""
-    return (
-        torch.empty((batch, patches - r), dtype=torch.int64, device=CPU),
-        torch.empty((batch, r), dtype=torch.int64, device=CPU),
-        torch.empty((batch, r), dtype=torch.int64, device=CPU),
-    )
+def _indices(batch: int, patches: int, r: int) -> _Chosen:
+    return _Chosen(*(torch.empty((batch, count), dtype=torch.int64, device=CPU) for count in (patches - r, r, r)))
 
 
-def _signal(view: BlockView) -> Tensor:
-    """Room for (B, N_p) numbers."""
-    return new_floats((view.features.shape[0], view.num_patches))
+def _signal(view: BlockView, wanted: bool) -> Tensor | None:
+    """Memory for (B, N_p) numbers, where somebody wants them."""
+    return new_floats((view.features.shape[0], view.num_patches)) if wanted else None
+
+
+def _contiguous(values: Tensor | None) -> Tensor | None:
+    return None if values is None else values.contiguous()
+
+
+def _in_rows(heads: Tensor) -> Tensor:
+    """(B, H, N, d) with each token's numbers one after the other, as every model that we know has them."""
+    return heads if heads.stride()[3] == 1 else heads.contiguous()

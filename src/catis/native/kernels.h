@@ -1,11 +1,13 @@
-/* What the kernels take and give. Each list below is one struct: module.c fills it by name from Python's arguments, and
-   checks every tensor against the sizes written beside it. All kernels return 0 or what went wrong. */
+/* What the kernels take and give: one struct, filled by name from Python's arguments (fields.c), with every tensor
+   checked against the sizes written beside it. */
 #ifndef CATIS_KERNELS_H
 #define CATIS_KERNELS_H
 
 #include <stdint.h>
 
+enum { TOME = 1, PITOME = 2, CATIS = 4, RECEIVED = 8, MCTF = 16, MERGE = 32 };
 enum { NO_MEMORY = 1, WRONG_PLAN = 2 };
+enum { BY_SIZE, EVENLY, BY_WEIGHT, MLERP };
 
 /* Sizes, each under the letter that stands for it in a tensor's shape: "BHND" is (batch, heads, tokens, width). */
 #define SIZES(SIZE)                                                     \
@@ -26,131 +28,73 @@ typedef struct {
     int64_t image, head, token;
 } heads_t;
 
-typedef const float *floats_t;
-typedef float *output_t;
-typedef const int64_t *indices_t;
-typedef int64_t *chosen_t;
+typedef float *floats_t;    /* contiguous float32 */
+typedef int64_t *indices_t; /* contiguous int64 */
 typedef int64_t whole_t;
 typedef float number_t;
 
-/* Kinds: heads as above; floats (float32) and indices (int64) to read, output and chosen to write, all contiguous;
-   whole and number are plain numbers. "?" stands before what may be None (NULL). */
-#define TOME(FIELD)             \
-    FIELD(heads, key, "BHND")   \
-    FIELD(whole, prefix, "")    \
-    FIELD(chosen, keep, "BK")   \
-    FIELD(chosen, removed, "BR") \
-    FIELD(chosen, target, "BR") \
-    FIELD(output, score, "?BM") /* best similarity of every A token, NaN for B */
+#define CHOOSE (TOME | PITOME | CATIS | MCTF)
 
-#define PITOME(FIELD)            \
-    FIELD(heads, key, "BHND")    \
-    FIELD(whole, prefix, "")     \
-    FIELD(number, margin, "")    \
-    FIELD(whole, pure, "")       \
-    FIELD(chosen, keep, "BK")    \
-    FIELD(chosen, removed, "BR") \
-    FIELD(chosen, target, "BR")  \
-    FIELD(output, score, "BM") /* the energy */
-
-#define CATIS(FIELD)                                                             \
-    FIELD(floats, features, "BNC")                                               \
-    FIELD(heads, query, "BHND")                                                  \
-    FIELD(heads, key, "BHND")                                                    \
-    FIELD(heads, content_key, "BGND")                                            \
-    FIELD(floats, bias, "?B11N")                                                 \
-    FIELD(floats, previous, "?BM")                                               \
-    FIELD(whole, prefix, "")                                                     \
-    FIELD(whole, evictions, "")                                                  \
-    FIELD(whole, uses_norm, "") /* which signals enter the score */              \
-    FIELD(whole, uses_cls, "")                                                   \
-    FIELD(number, scale, "")                                                     \
-    FIELD(number, gamma, "")                                                     \
-    FIELD(number, w_cls, "")                                                     \
-    FIELD(number, tau, "")                                                       \
-    FIELD(chosen, keep, "BK")                                                    \
-    FIELD(chosen, removed, "BR")                                                 \
-    FIELD(chosen, target, "BR")                                                  \
-    FIELD(output, attention, "?BM") /* A_cls; NULL: is not needed */             \
-    FIELD(output, norm, "?BM")      /* for an explanation: z(s_nf), z(s_cls), s */ \
-    FIELD(output, context, "?BM")                                                \
-    FIELD(output, score, "?BM")
-
-#define RECEIVED(FIELD)          \
-    FIELD(heads, query, "BHND")  \
-    FIELD(heads, key, "BHND")    \
-    FIELD(floats, bias, "?B11N") \
-    FIELD(number, scale, "")     \
-    FIELD(whole, prefix, "")     \
-    FIELD(output, received, "BM") /* mean over heads and queries */
-
-#define MCTF(FIELD)                                                              \
-    FIELD(floats, residual, "BNC")                                               \
-    FIELD(floats, received, "BM")                                                \
-    FIELD(floats, size, "?BM")                                                   \
-    FIELD(whole, prefix, "")                                                     \
-    FIELD(whole, first, "")   /* how many of r go from A to B */                 \
-    FIELD(whole, similar, "") /* whether similarity counts */                    \
-    FIELD(number, info, "")   /* powers of attention received and of size, 0 for off */ \
-    FIELD(number, small, "")                                                     \
-    FIELD(chosen, keep, "BK")                                                    \
-    FIELD(chosen, removed, "BR")                                                 \
-    FIELD(chosen, target, "BR")                                                  \
-    FIELD(output, weight, "BM") /* attention received times size */
-
-enum { BY_SIZE, EVENLY, BY_WEIGHT, MLERP };
-
-#define MERGE(FIELD)                                            \
-    FIELD(floats, x, "BNC")                                     \
-    FIELD(whole, prefix, "")                                    \
-    FIELD(whole, blend, "")                                     \
-    FIELD(indices, keep, "BK")                                  \
-    FIELD(indices, removed, "BR")                               \
-    FIELD(indices, target, "?BR") /* NULL when all are evicted */ \
-    FIELD(floats, size, "?BM")                                  \
-    FIELD(floats, weight, "?BM")                                \
-    FIELD(floats, attention, "?BM")                             \
-    FIELD(output, next_x, "BTC")                                \
-    FIELD(output, next_size, "?BK")                             \
-    FIELD(output, log_size, "?B11T")                            \
-    FIELD(output, next_attention, "?BK")
+/* Kind, name and shape; which kernels read it, which ones write it, and for which of these it may be None (NULL). */
+#define FIELDS(FIELD)                                                                                              \
+    FIELD(whole, prefix, "", CHOOSE | RECEIVED | MERGE, 0, 0)                                                      \
+    FIELD(heads, query, "BHND", CATIS | RECEIVED, 0, 0)                                                            \
+    FIELD(heads, key, "BHND", CATIS | RECEIVED, 0, 0)                                                              \
+    FIELD(heads, content_key, "BGND", TOME | PITOME | CATIS, 0, 0)                                                 \
+    FIELD(floats, features, "BNC", CATIS, 0, 0)                                                                    \
+    FIELD(floats, residual, "BNC", MCTF | MERGE, 0, 0)                                                             \
+    FIELD(floats, bias, "B11N", CATIS | RECEIVED, 0, CATIS | RECEIVED)                                             \
+    FIELD(number, scale, "", CATIS | RECEIVED, 0, 0)                                                               \
+    FIELD(number, margin, "", PITOME, 0, 0)                                                                        \
+    FIELD(whole, pure, "", PITOME, 0, 0)                                                                           \
+    FIELD(floats, previous, "BM", CATIS, 0, CATIS)                                                                 \
+    FIELD(whole, evictions, "", CATIS, 0, 0)                                                                       \
+    FIELD(whole, uses_norm, "", CATIS, 0, 0) /* which signals enter the score */                                   \
+    FIELD(whole, uses_cls, "", CATIS, 0, 0)                                                                        \
+    FIELD(number, gamma, "", CATIS, 0, 0)                                                                          \
+    FIELD(number, w_cls, "", CATIS, 0, 0)                                                                          \
+    FIELD(number, tau, "", CATIS, 0, 0)                                                                            \
+    FIELD(floats, norm, "BM", 0, CATIS, CATIS) /* for an explanation: z(s_nf), z(s_cls) */                         \
+    FIELD(floats, context, "BM", 0, CATIS, CATIS)                                                                  \
+    FIELD(floats, score, "BM", 0, TOME | PITOME | CATIS, TOME | PITOME | CATIS) /* what decided */                 \
+    FIELD(floats, attention, "BM", MERGE, CATIS, MERGE | CATIS) /* A_cls */                                        \
+    FIELD(floats, received, "BM", MCTF, RECEIVED, 0)            /* mean over heads and queries */                  \
+    FIELD(floats, size, "BM", MCTF | MERGE, 0, MCTF | MERGE)                                                       \
+    FIELD(whole, first, "", MCTF, 0, 0)   /* how many of r go from A to B */                                       \
+    FIELD(whole, similar, "", MCTF, 0, 0) /* whether similarity counts */                                          \
+    FIELD(number, info, "", MCTF, 0, 0)   /* powers of attention received and of size, 0 for off */                \
+    FIELD(number, small, "", MCTF, 0, 0)                                                                           \
+    FIELD(floats, weight, "BM", MERGE, MCTF, MERGE) /* attention received times size */                            \
+    FIELD(whole, blend, "", MERGE, 0, 0)                                                                           \
+    FIELD(indices, keep, "BK", MERGE, CHOOSE, 0)                                                                   \
+    FIELD(indices, removed, "BR", MERGE, CHOOSE, 0)                                                                \
+    FIELD(indices, target, "BR", MERGE, CHOOSE, MERGE) /* NULL when all are evicted */                             \
+    FIELD(floats, next_tokens, "BTC", 0, MERGE, 0)                                                                 \
+    FIELD(floats, next_size, "BK", 0, MERGE, MERGE)                                                                \
+    FIELD(floats, log_size, "B11T", 0, MERGE, MERGE)                                                               \
+    FIELD(floats, next_attention, "BK", 0, MERGE, MERGE)
 
 #define DECLARE_SIZE(letter, name) int64_t name;
 typedef struct {
     SIZES(DECLARE_SIZE)
 } sizes_t;
 
-#define DECLARE(kind, name, shape) kind##_t name;
+#define DECLARE(kind, name, shape, reads, writes, optional) kind##_t name;
 typedef struct {
     sizes_t n;
-    TOME(DECLARE)
-} tome_t;
-typedef struct {
-    sizes_t n;
-    PITOME(DECLARE)
-} pitome_t;
-typedef struct {
-    sizes_t n;
-    CATIS(DECLARE)
-} catis_t;
-typedef struct {
-    sizes_t n;
-    RECEIVED(DECLARE)
-} received_t;
-typedef struct {
-    sizes_t n;
-    MCTF(DECLARE)
-} mctf_t;
-typedef struct {
-    sizes_t n;
-    MERGE(DECLARE)
-} merge_t;
+    FIELDS(DECLARE)
+    float *partial; /* what the tasks of attention_received give each other */
+} call_t;
 
-int decide_tome(const tome_t *in, int threads);
-int decide_pitome(const pitome_t *in, int threads);
-int decide_catis(const catis_t *in, int threads);
-int attention_received(const received_t *in, int threads);
-int decide_mctf(const mctf_t *in, int threads);
-int merge(const merge_t *in, int threads);
+/* The same call for one image alone. */
+call_t image_of(const call_t *in, int64_t b);
+
+/* All kernels return 0 or what went wrong. */
+int decide_tome(const call_t *in, int threads);
+int decide_pitome(const call_t *in, int threads);
+int decide_catis(const call_t *in, int threads);
+int attention_received(const call_t *in, int threads);
+int decide_mctf(const call_t *in, int threads);
+int merge(const call_t *in, int threads);
 
 #endif

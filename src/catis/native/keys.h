@@ -7,17 +7,22 @@
 
 #define ROWS 6
 
-/* (N_p, d) keys of one image, summed over heads, at unit length; a zero key stays zero, similar to nothing. */
-INLINE void unit_keys(heads_t key, int64_t heads, int64_t prefix, int64_t tokens, int64_t width, int64_t image,
-                      float *unit) {
-    for (int64_t token = prefix; token < tokens; token++, unit += width) {
-        const float *from = key.data + image * key.image + token * key.token;
+/* A vector times 1 / its length, from `from` to `to`; a zero vector stays zero, similar to nothing. */
+INLINE void to_unit(const float *from, int64_t width, float *to) {
+    const float length = sqrtf(dot(from, from, width)), inverse = 1.0f / (length < TINY ? TINY : length);
+    for (int64_t k = 0; k < width; k++) to[k] = from[k] * inverse;
+}
+
+/* (N_p, d) keys of one image, summed over heads, at unit length. */
+INLINE void unit_keys(const call_t *in, float *unit) {
+    const heads_t key = in->content_key;
+    const int64_t width = in->n.width;
+    for (int64_t token = in->prefix; token < in->n.tokens; token++, unit += width) {
+        const float *from = key.data + token * key.token;
         memcpy(unit, from, width * sizeof *unit);
-        for (int64_t head = 1; head < heads; head++)
+        for (int64_t head = 1; head < in->n.content_heads; head++)
             for (int64_t k = 0; k < width; k++) unit[k] += from[head * key.head + k];
-        float length = sqrtf(dot(unit, unit, width));
-        float inverse = 1.0f / (length < TINY ? TINY : length);
-        for (int64_t k = 0; k < width; k++) unit[k] *= inverse;
+        to_unit(unit, width, unit);
     }
 }
 
@@ -60,6 +65,12 @@ typedef struct {
     int32_t place[LANES];
 } best_t;
 
+INLINE best_t no_best(void) {
+    best_t best = {{0}, {0}};
+    for (int lane = 0; lane < LANES; lane++) best.score[lane] = -INFINITY;
+    return best;
+}
+
 INLINE void keep_better(best_t *best, const float *found, int64_t column, int64_t columns) {
     for (int32_t lane = 0; lane < LANES; lane++) {
         int better = found[lane] > best->score[lane] && column + lane < columns;
@@ -88,8 +99,7 @@ INLINE void best_columns(const float *rows, int64_t stride, const int64_t *index
         best_t best[ROWS];
         float found[ROWS][LANES];
         six_rows(rows, stride, index, first, count, row);
-        for (int i = 0; i < ROWS; i++)
-            for (int lane = 0; lane < LANES; lane++) best[i].score[lane] = -INFINITY, best[i].place[lane] = 0;
+        for (int i = 0; i < ROWS; i++) best[i] = no_best();
         for (int64_t column = 0; column < columns; column += LANES) {
             products(row, panels + column * width, width, found);
             for (int i = 0; i < ROWS; i++) keep_better(best + i, found[i], column, columns);

@@ -12,10 +12,13 @@ from typing import Any
 
 import torch
 
-__all__ = ["SWITCH", "Kernels", "describe", "load"]
+__all__ = ["CPU", "SWITCH", "Kernels", "describe", "load", "new_floats"]
 
 SWITCH = "CATIS_NATIVE"
 """Environment variable; "0" makes PyTorch's operations run instead."""
+
+CPU = torch.device("cpu")
+"""Said to every function that makes a tensor: the default device may be another one."""
 
 
 class Kernels:
@@ -44,7 +47,7 @@ class Kernels:
 @cache
 def load() -> Kernels | None:
     """The compiled functions, or None where they are not built or switched off."""
-    name = "catis.native.kernels"
+    name = "catis.native.compiled"
     if os.environ.get(SWITCH, "1") == "0" or find_spec(name) is None:
         return None
     try:
@@ -62,6 +65,11 @@ def describe() -> str:
     if kernels is None:
         return "PyTorch"
     return "compiled code" if kernels.threads() == torch.get_num_threads() else "compiled code on one thread"
+
+
+def new_floats(shape: tuple[int, ...]) -> torch.Tensor:
+    """Memory for float32 numbers."""
+    return torch.empty(shape, dtype=torch.float32, device=CPU)
 
 
 def _openmp_of_torch() -> int | None:

@@ -8,8 +8,7 @@ from torch import Tensor
 from catis.core.accelerator import Moved
 from catis.core.plan import Plan
 from catis.core.state import TokenState
-from catis.native.library import Kernels
-from catis.native.memory import new_floats
+from catis.native.library import Kernels, new_floats
 
 __all__ = ["BLENDS", "merge"]
 
@@ -29,16 +28,16 @@ def merge(kernels: Kernels, plan: Plan, x: Tensor, state: TokenState) -> Moved |
     attention = None if plan.cls_attention is None else new_floats((batch, kept))
     done = kernels.module.merge(
         kernels.threads(),
-        x=x.contiguous(),
         prefix=prefix,
+        residual=x.contiguous(),
+        attention=_floats(plan.cls_attention),
+        size=_floats(state.size),
+        weight=_floats(plan.weight),
         blend=BLENDS[plan.blend],
         keep=plan.keep.contiguous(),
         removed=plan.removed.contiguous(),
         target=None if plan.target is None else plan.target.contiguous(),
-        size=_floats(state.size),
-        weight=_floats(plan.weight),
-        attention=_floats(plan.cls_attention),
-        next_x=tokens,
+        next_tokens=tokens,
         next_size=size,
         log_size=log_size,
         next_attention=attention,

@@ -44,21 +44,19 @@ INLINE void activation(const float *features, int64_t patches, int64_t channels,
 }
 
 /* A_cls: CLS row of the softmax, summed over heads, renormalised over the patches; `room` has twice N, padded. */
-INLINE void cls_attention(const catis_t *in, int64_t image, float *room, float *attention) {
-    const int64_t tokens = in->n.tokens, patches = in->n.patches;
-    const float *bias = in->bias ? in->bias + image * tokens : 0;
+INLINE void cls_attention(const call_t *in, float *room, float *attention) {
+    const int64_t tokens = in->n.tokens;
     float *row = room, *received = row + PADDED(tokens), total = 0;
     memset(received, 0, PADDED(tokens) * sizeof *received);
     for (int64_t head = 0; head < in->n.heads; head++) {
-        const float *q = in->query.data + image * in->query.image + head * in->query.head;
-        const float *k = in->key.data + image * in->key.image + head * in->key.head;
+        const float *q = in->query.data + head * in->query.head, *k = in->key.data + head * in->key.head;
         for (int64_t t = 0; t < tokens; t++)
-            row[t] = dot(q, k + t * in->key.token, in->n.width) * in->scale + (bias ? bias[t] : 0.0f);
+            row[t] = dot(q, k + t * in->key.token, in->n.width) * in->scale + (in->bias ? in->bias[t] : 0.0f);
         add_softmax(row, tokens, received);
     }
     for (int64_t t = in->prefix; t < tokens; t++) total += received[t];
     total = total < TINY ? TINY : total;
-    for (int64_t t = 0; t < patches; t++) attention[t] = received[in->prefix + t] / total;
+    for (int64_t t = 0; t < in->n.patches; t++) attention[t] = received[in->prefix + t] / total;
 }
 
 /* Zero mean, unit variance (Eq. zscore); zeros for a constant signal. */
