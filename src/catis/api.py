@@ -10,7 +10,7 @@ from torch import nn
 
 from catis import hosts
 from catis.core.method import Method
-from catis.core.reduction import Reduction
+from catis.core.reduction import Output, Reduction
 from catis.core.schedule import RLike, Schedule
 from catis.recipe import RecipeLike, load_recipe
 
@@ -26,6 +26,7 @@ def apply(
     r: RLike | None = None,
     schedule: str | Schedule | None = None,
     prop_attn: bool | None = None,
+    output: Output | None = None,
     recipe: RecipeLike | None = None,
     **options: Any,
 ) -> ModelT:
@@ -39,6 +40,8 @@ def apply(
             block, or (r, inflect). No block removes more than half of its patch tokens.
         schedule: "constant", "decreasing" or "increasing" for an int r, or a Schedule in place of r.
         prop_attn: Add log(size) to the attention logits, so that a merged token counts as many; on by default.
+        output: What a vision tower hands to the model around it: "grid" (default) or, where its projector takes tokens
+            one by one, "tokens": those that are left, so that the language model reads fewer (docs/multimodal.md).
         recipe: A recipe in place of all of these: a file that `catis.save_recipe` wrote, a directory that holds one,
             or its content.
         options: Options of the method, such as tau=0.8.
@@ -58,9 +61,11 @@ def apply(
         torch.Size([2, 1000])
     """
     handle = hosts.find(model)
-    reduction = wanted_reduction(method, r=r, schedule=schedule, prop_attn=prop_attn, recipe=recipe, **options)
+    how: dict[str, Any] = {"r": r, "schedule": schedule, "prop_attn": prop_attn, "output": output}
+    reduction = wanted_reduction(method, recipe=recipe, **how, **options)
     facts = handle.facts
-    handle.install(reduction.bound(facts.depth, facts.num_prefix))
+    handle.check_output(reduction.output)
+    handle.install(facts.bound(reduction))
     return model
 
 
@@ -104,6 +109,7 @@ def wanted_reduction(
     method: str | Method | Reduction | None = None,
     *,
     prop_attn: bool | None = None,
+    output: Output | None = None,
     recipe: RecipeLike | None = None,
     **arguments: Any,
 ) -> Reduction:
@@ -113,12 +119,13 @@ def wanted_reduction(
         ValueError: A bad method, amount or option, or something beside a recipe or a Reduction.
     """
     if recipe is not None:
-        _refuse_beside("recipe=", "a recipe", method=method, prop_attn=prop_attn, **arguments)
+        _refuse_beside("recipe=", "a recipe", method=method, prop_attn=prop_attn, output=output, **arguments)
         return load_recipe(recipe).reduction
     if isinstance(method, Reduction):
-        _refuse_beside("a Reduction", "a Reduction", prop_attn=prop_attn, **arguments)
+        _refuse_beside("a Reduction", "a Reduction", prop_attn=prop_attn, output=output, **arguments)
         return method
-    return Reduction.of("catis" if method is None else method, prop_attn=prop_attn is not False, **arguments)
+    how: dict[str, Any] = {"prop_attn": prop_attn is not False, "output": output or "grid"}
+    return Reduction.of("catis" if method is None else method, **how, **arguments)
 
 
 def _refuse_beside(what: str, which: str, **arguments: Any) -> None:

@@ -54,7 +54,7 @@ def gmacs(
     facts, cost = handle.facts, handle.cost(input_size)
     reduction = handle.reduction
     if r is not None or schedule is not None or options or method is not None:
-        reduction = wanted_reduction(method, r=r, schedule=schedule, **options).bound(facts.depth, facts.num_prefix)
+        reduction = facts.bound(wanted_reduction(method, r=r, schedule=schedule, **options))
     return count_macs(cost, facts, reduction, overhead) / 1e9
 
 
@@ -93,7 +93,7 @@ def compare_macs(model: nn.Module, reduction: Reduction) -> MacsComparison:
     """
     handle = hosts.find(model)
     facts, cost = handle.facts, handle.cost()
-    bound = reduction.bound(facts.depth, facts.num_prefix)
+    bound = facts.bound(reduction)
     vanilla, reduced, full = (
         count_macs(cost, facts, chosen, overhead) / 1e9
         for chosen, overhead in ((None, False), (bound, False), (bound, True))
@@ -108,7 +108,7 @@ def count_macs(cost: ModelCost, facts: ModelFacts, reduction: Reduction | None, 
     total = cost.embed_weights * patches + cost.head_weights
     for index, block in enumerate(cost.blocks):
         r = 0 if reduction is None else reduction.amount(index, patches, prefix)
-        total += _block_macs(block, patches + prefix, patches - r + prefix)
+        total += _block_macs(block, cost.num_patches, patches + prefix, patches - r + prefix)
         if overhead and r and reduction is not None:
             total += reduction.method.macs(_shape(block, facts, index, patches, r))
         patches -= r
@@ -116,8 +116,9 @@ def count_macs(cost: ModelCost, facts: ModelFacts, reduction: Reduction | None, 
     return total + read * (cost.pool_weights + 2 * cost.pool_width)
 
 
-def _block_macs(block: BlockCost, entering: int, leaving: int) -> int:
-    products = 2 * entering**2 * block.num_heads * block.head_dim  # query . key and weights . value
+def _block_macs(block: BlockCost, start: int, entering: int, leaving: int) -> int:
+    pairs = entering**2 if block.window is None else start * block.window  # windows keep their places, also empty ones
+    products = 2 * pairs * block.num_heads * block.head_dim  # query . key and weights . value
     return entering * block.attention_weights + products + leaving * block.mlp_weights
 
 

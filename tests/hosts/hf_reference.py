@@ -26,6 +26,7 @@ class Tokens:
     groups: list[list[int]]
     rope: list[Tensor | None]
     cls_history: list[float] | None = None
+    window: list[int] | None = None
     evicted: list[int] = field(default_factory=list)
 
     def sequence(self) -> Tensor:
@@ -50,6 +51,7 @@ class Layer:
     scale1: Callable[[Tensor], Tensor]
     mlp: Callable[[Tensor], Tensor]
     heads: int
+    windowed: bool = False
 
 
 def rotate(vector: Tensor, rope: Tensor) -> Tensor:
@@ -73,6 +75,10 @@ def attention(layer: Layer, tokens: Tokens, z: Tensor) -> tuple[Tensor, list[Ten
     outputs, rows = [], []
     for head in range(layer.heads):
         logits = query[:, head] @ key[:, head].T / math.sqrt(query.shape[-1]) + tokens.sizes().log()
+        if layer.windowed:
+            for i, mine in enumerate(tokens.window):
+                for j, other in enumerate(tokens.window):
+                    logits[i, j] = logits[i, j] if mine == other else -math.inf
         weights = logits.softmax(-1)
         rows.append(weights[0, prefix:])
         outputs.append(weights @ value[:, head])
@@ -155,6 +161,7 @@ def apply_decision(tokens: Tokens, hidden: Tensor, decision: Decision) -> None:
     tokens.patches = [vectors[i] for i in keep]
     tokens.groups = [groups[i] for i in keep]
     tokens.rope = [tokens.rope[i] for i in keep]
+    tokens.window = None if tokens.window is None else [tokens.window[i] for i in keep]
 
 
 def run(layers: list[Layer], tokens: Tokens, method: str, r: int, has_cls: bool) -> Tokens:
@@ -163,8 +170,10 @@ def run(layers: list[Layer], tokens: Tokens, method: str, r: int, has_cls: bool)
         z = layer.norm1(tokens.sequence())
         update, metric, row = attention(layer, tokens, z)
         hidden = tokens.sequence() + layer.scale1(update)
-        amount, prefix = min(r, len(metric) // 2), len(tokens.prefix)
-        if method == "tome":
+        amount, prefix = 0 if layer.windowed else min(r, len(metric) // 2), len(tokens.prefix)
+        if amount == 0:
+            decision = list(range(len(metric))), {}, []
+        elif method == "tome":
             decision = tome(metric, amount, prefix)
         else:
             score = scores(z[prefix:], row, tokens.cls_history, index, has_cls)

@@ -180,7 +180,6 @@ def _view(
     bias: Tensor | None,
     state: TokenState,
 ) -> BlockView:
-    query, key, _, content_key, scale = projection
     return BlockView(
         block=index,
         depth=len(course.amounts),
@@ -189,10 +188,10 @@ def _view(
         has_cls=course.has_cls,
         features=features,
         residual=residual,
-        query=query,
-        key=key,
-        content_key=content_key,
-        scale=scale,
+        query=projection.query,
+        key=projection.key,
+        content_key=projection.content_key,
+        scale=projection.scale,
         bias=bias,
         size=state.size,
         previous_cls=state.cls_attention,

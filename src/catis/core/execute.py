@@ -14,7 +14,7 @@ from catis.core.plan import EVICTED, Plan
 from catis.core.rows import flat_index, take_rows
 from catis.core.state import TokenState
 
-__all__ = ["execute", "follow", "group_sum", "unmerge", "weighted_mean"]
+__all__ = ["execute", "follow", "group_sum", "in_grid_order", "unmerge", "weighted_mean"]
 
 
 def execute(
@@ -71,6 +71,24 @@ def unmerge(x: Tensor, state: TokenState) -> Tensor:
     full = take_rows(patches, _valid(state.provenance))
     fill = weighted_mean(patches, state.size)
     return torch.cat([prefix, torch.where((state.provenance < 0).unsqueeze(-1), fill.unsqueeze(1), full)], 1)
+
+
+def in_grid_order(x: Tensor, state: TokenState) -> Tensor:
+    """(B, N, C) tokens, the patch tokens ordered by the first patch that each holds.
+
+    Example:
+        >>> plan = Plan(torch.tensor([[2, 1]]), torch.tensor([[0]]), torch.tensor([[1]]))
+        >>> start = TokenState.start(num_prefix=0, num_patches=3, batch=1, track=True)
+        >>> in_grid_order(*execute(plan, torch.tensor([[[1.0], [3.0], [9.0]]]), start)).flatten().tolist()
+        [2.0, 9.0]
+    """
+    assert state.provenance is not None, "the order of the grid needs a state that tracked provenance"
+    prefix, patches = x[:, : state.num_prefix], x[:, state.num_prefix :]
+    batch, count = state.provenance.shape
+    place = torch.arange(count, device=x.device).expand(batch, -1)
+    held = torch.where(state.provenance < 0, patches.shape[1], state.provenance)  # a spare column for what was evicted
+    first = place.new_full((batch, patches.shape[1] + 1), count).scatter_reduce(1, held, place, "amin")[:, :-1]
+    return torch.cat([prefix, take_rows(patches, first.argsort(dim=-1, stable=True))], 1)
 
 
 def weighted_mean(tokens: Tensor, weight: Tensor | None) -> Tensor:

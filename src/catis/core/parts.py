@@ -18,6 +18,7 @@ class Projection(NamedTuple):
         value: Values.
         content_key: Key before rotation (the same tensor in models without rotary positions).
         scale: Factor on query . key.
+        places: (B, N) where each token sits among the windows, in attention by windows; None otherwise.
     """
 
     query: Tensor
@@ -25,6 +26,7 @@ class Projection(NamedTuple):
     value: Tensor
     content_key: Tensor
     scale: float
+    places: Tensor | None = None
 
 
 class BlockParts(Protocol):

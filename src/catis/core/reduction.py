@@ -5,18 +5,19 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, fields, replace
 from itertools import accumulate
-from typing import Any, ClassVar
+from typing import Any, ClassVar, Literal, get_args
 
 from catis.core.method import Method
 from catis.core.schedule import RLike, Schedule
 from catis.registry import create_method
 
-__all__ = ["VANILLA", "Reduction"]
+__all__ = ["VANILLA", "Output", "Reduction"]
 
 VANILLA = "vanilla"
 """What the unreduced model is called wherever a method has its name."""
 NOTHING = Schedule()
-_KEYS = ("method", "r", "options", "prop_attn")
+_KEYS = ("method", "r", "options", "prop_attn", "output")
+Output = Literal["grid", "tokens"]
 
 
 @dataclass(frozen=True)
@@ -36,6 +37,9 @@ class Reduction:
         method: The method, which holds its options.
         schedule: Tokens to remove per block; 0 where the method decides the amounts itself.
         prop_attn: Add log(size) to the attention logits (proportional attention).
+        output: What leaves the model's blocks: "grid", every patch with its token's vector, or "tokens", those that are
+            left, for a language model that takes fewer.
+        windowed: Blocks of the model whose attention is in windows, which remove nothing; set by `bound`.
 
     Example:
         >>> reduction = Reduction.of("catis", r=13, tau=0.8)
@@ -46,6 +50,8 @@ class Reduction:
     method: Method
     schedule: Schedule = NOTHING
     prop_attn: bool = True
+    output: Output = "grid"
+    windowed: tuple[int, ...] = ()
 
     @classmethod
     def of(
@@ -55,6 +61,7 @@ class Reduction:
         *,
         schedule: str | Schedule | None = None,
         prop_attn: bool = True,
+        output: Output = "grid",
         **options: Any,
     ) -> Reduction:
         """Check a method, an amount and options, in any spelling of `catis.apply`.
@@ -62,7 +69,9 @@ class Reduction:
         Raises:
             ValueError: A bad method, amount or option.
         """
-        built = cls(_build(method, options), prop_attn=bool(prop_attn))
+        if output not in get_args(Output):
+            raise ValueError(f"output={output!r}: expected one of {list(get_args(Output))}")
+        built = cls(_build(method, options), prop_attn=bool(prop_attn), output=output)
         if built.method.name == VANILLA and schedule is None and r in (None, 0):
             return built
         if built.method.own_amounts:
@@ -94,14 +103,18 @@ class Reduction:
         if unknown:
             raise ValueError(f"{where} has the unknown keys {', '.join(unknown)}; expected {', '.join(_KEYS)}")
         r, options = content.get("r"), content.get("options", {})
-        given = {name: tuple(value) if isinstance(value, list) else value for name, value in options.items()}
+        given: dict[str, Any] = {
+            name: tuple(value) if isinstance(value, list) else value for name, value in options.items()
+        }
         schedule = None if r is None else Schedule.from_json(r)
-        return cls.of(content["method"], schedule=schedule, prop_attn=content.get("prop_attn", True), **given)
+        how: dict[str, Any] = {"prop_attn": content.get("prop_attn", True), "output": content.get("output", "grid")}
+        return cls.of(content["method"], schedule=schedule, **how, **given)
 
     def to_json(self) -> dict[str, Any]:
         """Plain data, the inverse of `from_json`; all options are in it, defaults too."""
         values = {name: list(value) if isinstance(value, tuple) else value for name, value in self.options.items()}
-        return {"method": self.method.name, "r": self.r, "options": values, "prop_attn": self.prop_attn}
+        plain = {"method": self.method.name, "r": self.r, "options": values, "prop_attn": self.prop_attn}
+        return plain if self.output == "grid" else {**plain, "output": self.output}
 
     def __str__(self) -> str:
         return self.method.name if self.r is None or self.is_vanilla else f"{self.method.name} r={self.schedule}"
@@ -121,18 +134,28 @@ class Reduction:
         """Whether the model runs exactly as without catis."""
         return self.schedule.is_vanilla and not self.method.own_amounts
 
-    def bound(self, depth: int, num_prefix: int) -> Reduction:
+    def bound(self, depth: int, num_prefix: int, windowed: tuple[int, ...] = ()) -> Reduction:
         """The same reduction, checked against a model and spelled in the shortest way for its depth.
+
+        Args:
+            depth: Blocks of the model.
+            num_prefix: Its prefix tokens.
+            windowed: Its blocks that attend in windows, where no token may go.
 
         Raises:
             ValueError: The method or the schedule does not fit the model.
         """
         self.method.check(num_prefix, depth)
-        return replace(self, schedule=self.schedule.bound(depth))
+        if isinstance(self.schedule.r, tuple) and any(self.schedule.r[block] for block in windowed):
+            raise ValueError(
+                f"r={list(self.schedule.r)}: blocks {', '.join(map(str, windowed))} attend in windows and remove "
+                "nothing; give 0 there"
+            )
+        return replace(self, schedule=self.schedule.bound(depth), windowed=windowed)
 
     def amount(self, block: int, num_patches: int, num_prefix: int) -> int:
         """Patch tokens that a block removes when `num_patches` enter it."""
-        return self.method.amount(self.schedule, block, num_patches, num_prefix)
+        return 0 if block in self.windowed else self.method.amount(self.schedule, block, num_patches, num_prefix)
 
     def amounts(self, depth: int, num_patches: int, num_prefix: int) -> list[int]:
         """Patch tokens that each block removes, for an image of `num_patches` patches."""

@@ -54,7 +54,7 @@ def identify(spec: RunSpec, model: LoadedModel, images: Images) -> Identity:
     """
     handle = hosts.find(model.module)
     facts = handle.facts
-    reduction = spec.reduction.bound(facts.depth, facts.num_prefix)
+    reduction = facts.bound(spec.reduction)
     known = identity_of(spec, reduction, model, images)
     stem = [known["model"], known["method"], known["schedule"], spec.data.title]
     return Identity(run_name([word for word in stem if word], known), reduction, known)

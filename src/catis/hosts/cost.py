@@ -21,6 +21,7 @@ class BlockCost:
         attention_layers: (inputs, outputs) of the linear layers that run on the tokens that enter (q, k, v, gate,
             output).
         mlp_layers: Those of the layers that run on the tokens that leave the reduction.
+        window: Tokens of a window, where attention is in windows; None where every token sees all.
     """
 
     width: int
@@ -28,6 +29,7 @@ class BlockCost:
     head_dim: int
     attention_layers: tuple[tuple[int, int], ...]
     mlp_layers: tuple[tuple[int, int], ...]
+    window: int | None = None
 
     @property
     def attention_weights(self) -> int:

@@ -26,11 +26,17 @@ class ModelFacts(NamedTuple):
         depth: Number of blocks.
         num_prefix: Prefix tokens: CLS, distillation, registers.
         has_cls: Whether token 0 is a CLS token.
+        windowed: Blocks that attend in windows, which remove nothing.
     """
 
     depth: int
     num_prefix: int
     has_cls: bool
+    windowed: tuple[int, ...] = ()
+
+    def bound(self, reduction: Reduction) -> Reduction:
+        """A reduction, checked against such a model and fitted to it."""
+        return reduction.bound(self.depth, self.num_prefix, self.windowed)
 
 
 class BlockLinears(NamedTuple):
@@ -139,6 +145,14 @@ class Handle(ABC):
         """(B,) classes that the model predicts, or None if it is no classifier."""
         logits = self.logits(output)
         return None if logits is None else logits.argmax(-1)
+
+    def check_output(self, output: str) -> None:
+        """Refuse what the model cannot hand on: "tokens" is for vision towers of models with a language model."""
+        if output != "grid":
+            raise ValueError(
+                f"output={output!r}: {type(self.model).__name__} has no language model that could take fewer tokens; "
+                "use output='grid'"
+            )
 
     @property
     def reduction(self) -> Reduction | None:

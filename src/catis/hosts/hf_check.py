@@ -36,7 +36,7 @@ def inspect(model: Any, kind: type[nn.Module], family: Family) -> ModelFacts:
     if getattr(model, "use_head", False):
         _check_module(model.head, family.known("MultiheadAttentionPoolingHead"), "head")
     _check_one_device(blocks)
-    return ModelFacts(len(blocks), family.num_prefix(model), family.has_cls)
+    return ModelFacts(len(blocks), family.num_prefix(model), family.has_cls, family.windowed(model))
 
 
 def _unsupported(part: str) -> UnsupportedModelError:

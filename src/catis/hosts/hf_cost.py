@@ -10,7 +10,9 @@ from catis.hosts.cost import BlockCost, ModelCost, linear_shapes, linears_in
 from catis.hosts.handle import BlockLinears
 from catis.hosts.hf_families import Family
 
-__all__ = ["cost"]
+__all__ = ["cost", "image_size"]
+
+ANY_SIZE = 32
 
 
 def cost(model: Any, family: Family, linears: list[BlockLinears], input_size: tuple[int, ...] | None) -> ModelCost:
@@ -20,41 +22,65 @@ def cost(model: Any, family: Family, linears: list[BlockLinears], input_size: tu
     """
     projection = _patch_projection(model)
     head = model.head if getattr(model, "use_head", False) else None
-    width = model.config.hidden_size
-    attentions = (family.parts(block).attention for block in family.blocks_of(model))
+    width = linears[0].attention[0].in_features
+    attentions = [family.parts(block).attention for block in family.blocks_of(model)]
+    windowed, patches = family.windowed(model), _num_patches(model.config, projection, input_size)
+    windows = [_window(model) if block in windowed else None for block in range(len(attentions))]
     return ModelCost(
-        num_patches=_num_patches(model.config, projection, input_size),
-        blocks=tuple(_block(*block, width) for block in zip(attentions, linears, strict=True)),
+        num_patches=patches,
+        blocks=tuple(_block(*block, width) for block in zip(attentions, linears, windows, strict=True)),
         embed_weights=projection.weight.numel(),
-        head_weights=_head_weights(model, head, width),
+        head_weights=_head_weights(model, head, width) + _merger_weights(model, patches),
         pool_weights=0 if head is None else 2 * width * width,
         pool_width=0 if head is None else width,
     )
 
 
 def _patch_projection(model: Any) -> Any:
-    for module in model.embeddings.modules():
-        if isinstance(module, (nn.Conv2d, nn.Conv3d)):
+    place = getattr(model, "embeddings", None) or model.patch_embed
+    for module in place.modules():
+        if isinstance(module, (nn.Conv2d, nn.Conv3d, nn.Linear)):
             return module
-    raise AttributeError(f"{type(model).__name__}.embeddings has no patch convolution")
+    raise AttributeError(f"{type(model).__name__} has no patch projection")
 
 
 def _num_patches(config: Any, projection: Any, input_size: tuple[int, ...] | None) -> int:
-    if input_size is None:
-        size = config.image_size
-        input_size = (size, size) if isinstance(size, int) else tuple(size)
-    if len(projection.kernel_size) == 3 and len(input_size) == 2:
-        input_size = (config.num_frames, *input_size)
+    input_size = image_size(config) if input_size is None else input_size
+    steps = tuple(getattr(projection, "kernel_size", (config.patch_size, config.patch_size)))
+    frames = getattr(config, "num_frames", None)
+    if len(steps) == 3 and len(input_size) == 2:  # a clip, or an image that is repeated to fill a temporal patch
+        input_size = (steps[0] if frames is None else frames, *input_size)
     patches = 1
-    for length, step in zip(input_size, projection.kernel_size, strict=True):
+    for length, step in zip(input_size, steps, strict=True):
         patches *= length // step
     return int(patches * (1 - getattr(config, "mask_ratio", 0.0)))
 
 
-def _block(attention: Any, linears: BlockLinears, width: int) -> BlockCost:
+def image_size(config: Any) -> tuple[int, int]:
+    """(H, W) that a model is made for; of one that takes any size, that of its positions or of 32 x 32 patches."""
+    size = getattr(config, "image_size", None)
+    if size is None:
+        side = round(config.num_patches**0.5) if hasattr(config, "num_patches") else ANY_SIZE
+        size = side * config.patch_size
+    return (size, size) if isinstance(size, int) else (int(size[0]), int(size[1]))
+
+
+def _window(model: Any) -> int:
+    """Patches in a window of Qwen2.5-VL, which holds whole cells of its patch merger."""
+    cell = model.spatial_merge_size
+    return int((model.window_size // cell // model.patch_size * cell) ** 2)
+
+
+def _merger_weights(model: Any, patches: int) -> int:
+    """What the patch mergers of Qwen's towers cost: a cell of patches at a time."""
+    mergers = [model.merger, *getattr(model, "deepstack_merger_list", ())] if hasattr(model, "merger") else []
+    return sum(_linear_weights(merger) * (patches // model.spatial_merge_size**2) for merger in mergers)
+
+
+def _block(attention: Any, linears: BlockLinears, window: int | None, width: int) -> BlockCost:
     head_dim = getattr(attention, "head_dim", None) or attention.attention_head_size
     heads = getattr(attention, "num_heads", None) or attention.num_attention_heads
-    return BlockCost(width, heads, head_dim, linear_shapes(linears.attention), linear_shapes(linears.mlp))
+    return BlockCost(width, heads, head_dim, linear_shapes(linears.attention), linear_shapes(linears.mlp), window)
 
 
 def _head_weights(model: Any, head: Any, width: int) -> int:

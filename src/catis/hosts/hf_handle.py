@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from typing import Any
 
 from torch import nn
@@ -11,9 +10,11 @@ from transformers.utils import can_return_tuple
 from catis.core.block import Recorder
 from catis.core.reduction import Reduction
 from catis.data.preprocessing import Preprocessing
+from catis.errors import UnsupportedModelError
 from catis.hosts import hf_check, hf_cost, hf_model
 from catis.hosts.cost import ModelCost, linears_in
 from catis.hosts.handle import BlockLinears, Handle, ModelFacts
+from catis.hosts.hf_cost import image_size
 from catis.hosts.hf_families import Family, family_of
 from catis.hosts.hf_processor import saved_preprocessing
 from catis.hosts.swap import base_class, vanilla_unless_reduced
@@ -62,8 +63,13 @@ class HfHandle(Handle):
     def example_shape(self, batch: int) -> tuple[int, ...]:
         """(B, 3, H, W), or (B, T, 3, H, W) of clips."""
         config = self.vit.config
+        if not hasattr(config, "image_size"):
+            raise UnsupportedModelError(
+                f"{type(self.vit).__name__} takes patches that its processor has cut, of images of any size: prepare "
+                "them with it, and call the model"
+            )
         frames = () if self._frames is None else (self._frames,)
-        return (batch, *frames, config.num_channels, *_pair(config.image_size))
+        return (batch, *frames, config.num_channels, *image_size(config))
 
     def preprocessing(self) -> Preprocessing:
         """What the processor beside its weights says.
@@ -73,7 +79,7 @@ class HfHandle(Handle):
         saved = saved_preprocessing(getattr(self.model, "name_or_path", ""), frames=self._frames)
         if saved is not None:
             return saved
-        size = _pair(self.vit.config.image_size)
+        size = image_size(self.vit.config)
         if self._frames is None:
             return Preprocessing(size)
         return Preprocessing(size, crop_pct=1.0, interpolation="bilinear", frames=self._frames)
@@ -103,7 +109,3 @@ def _linears(family: Family, block: Any) -> BlockLinears:
     return BlockLinears(
         linears_in(attention.modules()), linears_in(module for module in block.modules() if module not in inside)
     )
-
-
-def _pair(size: int | Sequence[int]) -> tuple[int, int]:
-    return (size, size) if isinstance(size, int) else (int(size[0]), int(size[1]))

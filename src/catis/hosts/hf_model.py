@@ -12,25 +12,18 @@ from functools import cache, partial
 from typing import Any
 
 from torch import Tensor
-from transformers.modeling_outputs import BaseModelOutput
 from transformers.utils import ModelOutput
 
-from catis.core.block import BlockRecord, Recorder, run_blocks
-from catis.core.execute import unmerge
+from catis.core.block import BlockRecord, Recorder
 from catis.core.reduction import Reduction
-from catis.core.state import TokenState
+from catis.hosts import tower_model
+from catis.hosts.hf_blocks import EVERY, run_family, shown
 from catis.hosts.hf_families import family_of
-from catis.hosts.hooks import Convention, around_blocks, run_heard
-from catis.native.accelerator import accelerator_for
 
 __all__ = ["forward_like"]
 
 # Arguments that describe the full sequence to the attention; once tokens merge they would silently mean something else.
 _REFUSED = ("attention_mask", "is_causal", "cu_seq_lens_q", "cu_seq_lens_k", "max_length_q", "max_length_k")
-_EVERY = range(1 << 30)
-_ENCODER = Convention(
-    pack=lambda tokens: BaseModelOutput(last_hidden_state=tokens), unpack=lambda output: output.last_hidden_state
-)
 
 
 @cache
@@ -63,24 +56,16 @@ def run(
     assert family is not None
     _refuse(model, flags)
     wanted = _wanted_hidden_states(model, flags)
+    if family.packed:
+        return tower_model.run(model, family, reduction, inputs, flags, wanted, record)
     x, positions, extra = family.embed(model, **inputs)
-    hidden: list[Tensor | None] = [x] if wanted is _EVERY else []
-    blocks, prefix = family.blocks_of(model), family.num_prefix(model)
-    state = TokenState.start(prefix, x.shape[1] - prefix, x.shape[0], track=True, positions=positions, device=x.device)
-    run_them = partial(
-        run_blocks,
-        [family.parts(block).heard() for block in blocks],
-        state=state,
-        reduction=reduction,
-        has_cls=family.has_cls,
-        checkpointing=model.training and any(block.gradient_checkpointing for block in blocks),
-        accelerator=accelerator_for(x),
-        record=record if wanted is None else _collector(wanted, hidden, record),
-        around=around_blocks(blocks),
-    )
-    tokens, state = run_heard(family.container_of(model), run_them, x, _ENCODER)
-    weigh = reduction.method.weighs_pool
-    output = family.finish(model, tokens, state.size if weigh else None, _expand(state, weigh), extra)
+    hidden: list[Tensor | None] = [x] if wanted is EVERY else []
+    show = partial(shown, reduction)
+    watch = record if wanted is None else _collector(wanted, hidden, show, record)
+    parts = [family.parts(block).heard() for block in family.blocks_of(model)]
+    tokens, state = run_family(model, family, reduction, parts, x, positions, watch)
+    size = state.size if reduction.method.weighs_pool else None
+    output = family.finish(model, tokens, size, partial(show, state=state), extra)
     if wanted is not None:
         output["hidden_states"] = tuple(hidden)
     return output
@@ -105,23 +90,17 @@ def _wanted_hidden_states(model: Any, flags: dict[str, Any]) -> Collection[int] 
     asked = flags.get("output_hidden_states", getattr(model.config, "output_hidden_states", False))
     if not asked:
         return None
-    return asked if isinstance(asked, (list, tuple, set)) else _EVERY
+    return asked if isinstance(asked, (list, tuple, set)) else EVERY
 
 
-def _collector(wanted: Collection[int], hidden: list[Tensor | None], record: Recorder | None) -> Recorder:
-    """A recorder that keeps each wanted block's output on the full grid, then calls the recorder that was given."""
+def _collector(
+    wanted: Collection[int], hidden: list[Tensor | None], show: Callable[..., Tensor], record: Recorder | None
+) -> Recorder:
+    """A recorder that keeps each wanted block's output as the model shows it, then calls the one that was given."""
 
     def collect(block: BlockRecord) -> None:
-        hidden.append(unmerge(block.tokens, block.state) if block.index in wanted else None)
+        hidden.append(show(block.tokens, state=block.state) if block.index in wanted else None)
         if record is not None:
             record(block)
 
     return collect
-
-
-def _expand(state: TokenState, weigh: bool) -> Callable[[Tensor], Tensor]:
-    """Un-merge for whoever reads patch tokens: the mean over the full grid is the size-weighted mean of the tokens.
-
-    Reference forms whose authors do not weigh pools leave the sequence short, as the authors' code does.
-    """
-    return (lambda tokens: unmerge(tokens, state)) if weigh else (lambda tokens: tokens)

@@ -14,7 +14,16 @@ from transformers.modeling_utils import ALL_ATTENTION_FUNCTIONS
 from catis.core.parts import BlockParts, Projection
 from catis.hosts.hooks import Convention, heard_attention, refuse_hooks
 
-__all__ = ["ClipBlockParts", "DinoBlockParts", "HfBlockParts", "VideoMaeBlockParts", "VitBlockParts"]
+__all__ = [
+    "ClipBlockParts",
+    "DinoBlockParts",
+    "HfBlockParts",
+    "VideoMaeBlockParts",
+    "VitBlockParts",
+    "own_function",
+    "scale_of",
+    "split_heads",
+]
 
 # Implementations known to add a float (B, 1, 1, N) mask to the logits. Flash kernels take none, and would drop it.
 _ADDS_BIAS = ("eager", "sdpa")
@@ -40,8 +49,10 @@ class HfBlockParts(ABC):
     def project(self, features: Tensor, positions: Tensor | None) -> Projection:
         """The model's own q_proj, k_proj and v_proj."""
         attn = self.attention
-        query, key, value = (_heads(proj(features), attn.head_dim) for proj in (attn.q_proj, attn.k_proj, attn.v_proj))
-        return Projection(query, key, value, key, _scale(attn))
+        query, key, value = (
+            split_heads(proj(features), attn.head_dim) for proj in (attn.q_proj, attn.k_proj, attn.v_proj)
+        )
+        return Projection(query, key, value, key, scale_of(attn))
 
     def mix(self, projection: Projection, bias: Tensor | None) -> Tensor:
         """Attention by the model's `attn_implementation`, read at every call, as the model itself does."""
@@ -52,7 +63,7 @@ class HfBlockParts(ABC):
                 f"attn_implementation={implementation!r} cannot add log(size) to the logits: call "
                 "model.set_attn_implementation('sdpa'), or apply with prop_attn=False"
             )
-        run = ALL_ATTENTION_FUNCTIONS.get_interface(implementation, _own_function(attn, "eager_attention_forward"))
+        run = ALL_ATTENTION_FUNCTIONS.get_interface(implementation, own_function(attn, "eager_attention_forward"))
         dropout = _dropout(attn) if attn.training else 0.0
         query, key, value = projection.query, projection.key, projection.value
         heads: Tensor = run(attn, query, key, value, bias, dropout=dropout, scaling=projection.scale)[0]
@@ -108,7 +119,7 @@ class DinoBlockParts(HfBlockParts):
         if positions is None:
             return unrotated
         cos, sin = (positions if positions.ndim == 2 else positions.unsqueeze(1)).chunk(2, -1)
-        rotate = _own_function(self.attention, "apply_rotary_pos_emb")
+        rotate = own_function(self.attention, "apply_rotary_pos_emb")
         query, key = rotate(unrotated.query, unrotated.key, cos, sin)
         return Projection(query, key, unrotated.value, unrotated.key, unrotated.scale)
 
@@ -172,8 +183,8 @@ class VideoMaeBlockParts(HfBlockParts):
         """The model's own query, key and value."""
         attn = self.attention
         size = attn.attention_head_size
-        query, key, value = (_heads(proj(features), size) for proj in (attn.query, attn.key, attn.value))
-        return Projection(query, key, value, key, _scale(attn))
+        query, key, value = (split_heads(proj(features), size) for proj in (attn.query, attn.key, attn.value))
+        return Projection(query, key, value, key, scale_of(attn))
 
     def output(self, heads: Tensor, features: Tensor) -> Tensor:
         """Output projection and dropout."""
@@ -189,11 +200,13 @@ class VideoMaeBlockParts(HfBlockParts):
         return block.output(block.intermediate(block.layernorm_after(x)), x)  # type: ignore[no-any-return]
 
 
-def _heads(tokens: Tensor, head_dim: int) -> Tensor:
+def split_heads(tokens: Tensor, head_dim: int) -> Tensor:
+    """(B, H, N, d) from (B, N, H * d)."""
     return tokens.view(*tokens.shape[:-1], -1, head_dim).transpose(1, 2)
 
 
-def _scale(attn: Any) -> float:
+def scale_of(attn: Any) -> float:
+    """Factor on query . key, which the families spell in two ways."""
     return float(attn.scaling if hasattr(attn, "scaling") else attn.scale)
 
 
@@ -205,7 +218,7 @@ def _dropout(attn: Any) -> float:
     raise AttributeError(f"{type(attn).__name__} has none of the known names of the attention dropout")
 
 
-def _own_function(attn: torch.nn.Module, name: str) -> Any:
+def own_function(attn: torch.nn.Module, name: str) -> Any:
     """A function of the module that defines this attention class: each family has its own eager attention."""
     return getattr(sys.modules[_defining_class(attn).__module__], name)
 

@@ -15,6 +15,8 @@ from catis.hosts.hooks import call
 
 __all__ = [
     "Embed",
+    "Embedded",
+    "Expand",
     "Finish",
     "embed_clip",
     "embed_dinov3",
@@ -29,6 +31,7 @@ __all__ = [
     "finish_siglip",
     "finish_videomae",
     "finish_vit",
+    "probe",
 ]
 
 Embedded = tuple[Tensor, Tensor | None, Any]
@@ -105,11 +108,11 @@ def finish_clip(model: Any, tokens: Tensor, size: Tensor | None, full: Expand, e
 def finish_siglip(model: Any, tokens: Tensor, size: Tensor | None, full: Expand, extra: Any) -> ModelOutput:
     """Full grid, and the probe's pooled vector."""
     last = model.post_layernorm(tokens)
-    pooled = _probe(model.head, last, size) if model.use_head else None
+    pooled = probe(model.head, last, size) if model.use_head else None
     return BaseModelOutputWithPooling(last_hidden_state=full(last), pooler_output=pooled)
 
 
-def _probe(head: Any, tokens: Tensor, size: Tensor | None) -> Tensor:
+def probe(head: Any, tokens: Tensor, size: Tensor | None) -> Tensor:
     """SigLIP's probe over the tokens that are left, log(size) added to its logits so that a merged token counts."""
     if size is None:
         return head(tokens)  # type: ignore[no-any-return]
