@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import logging
 import os
 import shlex
 import sys
+import warnings
 from types import TracebackType
 from typing import Annotated, Any
 
@@ -82,7 +84,7 @@ def _version(wanted: bool) -> None:
 @app.callback()
 def _options(
     debug: Annotated[
-        bool, typer.Option("--debug", help=f"Show the traceback of an error, as {TRACEBACK}=1 does.")
+        bool, typer.Option("--debug", help=f"Show tracebacks, as {TRACEBACK}=1 does, and warnings of other libraries.")
     ] = False,
     version: Annotated[
         bool, typer.Option("--version", callback=_version, is_eager=True, help="Print the version and exit.")
@@ -91,13 +93,22 @@ def _options(
     """Training-free token reduction for Vision Transformers."""
 
 
+def _paragraphs(text: str | None) -> str:
+    """A docstring whose lines end where the paragraphs do, so that help fills a terminal of any width."""
+    return "\n\n".join(" ".join(part.split()) for part in (text or "").split("\n\n"))
+
+
 for _command in COMMANDS:
-    app.command(_command.__name__.removesuffix("_command"))(_command)
+    app.command(_command.__name__.removesuffix("_command"), help=_paragraphs(_command.__doc__))(_command)
+
+
+def _debugging() -> bool:
+    return bool(os.environ.get(TRACEBACK)) or "--debug" in sys.argv
 
 
 def report_unexpected(kind: type[BaseException], error: BaseException, trace: TracebackType | None) -> None:
     """Say in two lines what was being done and how to report it; the traceback only if it was asked for."""
-    if os.environ.get(TRACEBACK) or "--debug" in sys.argv or issubclass(kind, KeyboardInterrupt):
+    if _debugging() or issubclass(kind, KeyboardInterrupt):
         sys.__excepthook__(kind, error, trace)
         return
     call = " ".join(shlex.quote(word) for word in sys.argv[1:])
@@ -111,4 +122,7 @@ def report_unexpected(kind: type[BaseException], error: BaseException, trace: Tr
 def main() -> None:
     """Entry point of the `catis` command."""
     sys.excepthook = report_unexpected
+    if not _debugging():  # what torch, timm or transformers tell developers is no news for who runs a command
+        warnings.simplefilter("ignore")
+        logging.disable(logging.WARNING)
     app()

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 import os
+from functools import partial
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -20,6 +21,7 @@ __all__ = [
     "Cache",
     "CacheLimit",
     "Checkpoint",
+    "CropShare",
     "Device",
     "ImageSize",
     "Limit",
@@ -32,6 +34,12 @@ __all__ = [
     "Threads",
     "Workers",
     "fetches_weights",
+    "of_computing",
+    "of_images",
+    "of_model",
+    "of_picture",
+    "of_reduction",
+    "of_results",
     "output_option",
     "parse_options",
     "progress_bar",
@@ -40,6 +48,16 @@ __all__ = [
 AMOUNT = "Patch tokens to remove per block: 13, a share 0.1, one number per block 16,12,8, or r:inflect 8:-1."
 INTERRUPTED = 130
 """Exit code of a command that Ctrl-C ended."""
+MOST_THREADS = max(64, os.cpu_count() or 1)  # of PyTorch; the machines of a cluster may have more than this one
+
+
+def _group(title: str) -> Any:
+    """`typer.Option` for options that `--help` shows together; what everybody needs stands before them, in no group."""
+    return partial(typer.Option, rich_help_panel=title)
+
+
+of_reduction, of_model, of_images = _group("Reduction"), _group("Model"), _group("Images")
+of_computing, of_picture, of_results = _group("Computing"), _group("Picture"), _group("Results")
 
 Amount = Annotated[str, typer.Option("-r", metavar="R", help=AMOUNT)]
 AmountOrNone = Annotated[str | None, typer.Option("-r", metavar="R", help=AMOUNT)]
@@ -47,45 +65,52 @@ ModelName = Annotated[
     str,
     typer.Argument(help="A timm model, a zoo model such as tiny-12, or a folder that save_pretrained wrote."),
 ]
-MethodName = Annotated[str, typer.Option("--method", "-m", help="A name that `catis methods` lists.")]
+MethodName = Annotated[str, typer.Option("--method", "-m", metavar="NAME", help="One that `catis methods` lists.")]
 Options = Annotated[
     list[str] | None,
-    typer.Option("--option", metavar="NAME=VALUE", help="Option of the method, such as tau=0.8; may be repeated."),
+    of_reduction("--option", metavar="NAME=VALUE", help="Option of the method, such as tau=0.8; may be repeated."),
 ]
 Checkpoint = Annotated[
-    Path | None, typer.Option("--checkpoint", metavar="FILE", help="Weights of the model: .safetensors, or .pth.")
+    Path | None, of_model("--checkpoint", metavar="FILE", help="Weights of the model: .safetensors, or .pth.")
 ]
 Pretrained = Annotated[
     bool | None,
-    typer.Option(
+    of_model(
         "--pretrained/--no-pretrained",
         help="Take timm's own weights from the hub, or random ones; by default they are fetched where no others are "
         "given and the answer depends on them.",
         show_default=False,
     ),
 ]
-ImageSize = Annotated[int | None, typer.Option("--img-size", min=1, help="Side of the input; by default the model's.")]
-Device = Annotated[str | None, typer.Option("--device", help="cpu, cuda or cuda:1; by default CUDA if there is one.")]
-BatchSize = Annotated[int, typer.Option("--batch-size", "-b", min=1, metavar="N", help="Images per batch.")]
+ImageSize = Annotated[
+    int | None, of_model("--img-size", min=1, metavar="N", help="Side of the input; by default the model's.")
+]
+CropShare = Annotated[
+    float | None,
+    of_model("--crop-pct", min=0.01, max=1.0, help="Share that the centre crop keeps; by default the model's."),
+]
 Limit = Annotated[
     int | None,
-    typer.Option("--limit", "-n", min=1, metavar="N", help="Use this many images of each set, spread evenly."),
+    of_images("--limit", "-n", min=1, metavar="N", help="Use this many images of each set, spread evenly."),
 ]
-Seed = Annotated[int, typer.Option("--seed", min=0, metavar="N", help="Seed of everything random.")]
-MOST_THREADS = max(64, os.cpu_count() or 1)
+Workers = Annotated[int, of_computing("--workers", "-j", min=1, metavar="N", help="Threads that decode images.")]
+Device = Annotated[
+    str | None, of_computing("--device", metavar="NAME", help="cpu, cuda or cuda:1; by default CUDA if there is one.")
+]
+BatchSize = Annotated[int, of_computing("--batch-size", "-b", min=1, metavar="N", help="Images per batch.")]
+Seed = Annotated[int, of_computing("--seed", min=0, metavar="N", help="Seed of everything random.")]
 Threads = Annotated[
     int | None,
-    typer.Option("--threads", min=1, max=MOST_THREADS, metavar="N", help="Threads of PyTorch on the CPU."),
+    of_computing("--threads", min=1, max=MOST_THREADS, metavar="N", help="Threads of PyTorch on the CPU."),
 ]
-Workers = Annotated[int, typer.Option("--workers", "-j", min=1, metavar="N", help="Threads that decode images.")]
 Store = Annotated[
-    Path | None, typer.Option("--store", metavar="DIR", help="Results store: records and predictions of every run.")
+    Path | None, of_results("--store", metavar="DIR", help="Results store: records and predictions of every run.")
 ]
 Cache = Annotated[
-    Path | None, typer.Option("--cache", metavar="DIR", help="Folder of prepared images; by default $CATIS_CACHE.")
+    Path | None, of_computing("--cache", metavar="DIR", help="Folder of prepared images; by default $CATIS_CACHE.")
 ]
 CacheLimit = Annotated[
-    float, typer.Option("--cache-limit", min=0.0, metavar="GB", help="Most that the cache may take.")
+    float, of_computing("--cache-limit", min=0.0, metavar="GB", help="Most that the cache may take.")
 ]
 
 

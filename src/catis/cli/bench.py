@@ -19,6 +19,8 @@ from catis.cli.arguments import (
     Pretrained,
     Seed,
     Threads,
+    of_computing,
+    of_images,
     output_option,
     progress_bar,
 )
@@ -48,21 +50,25 @@ def bench_command(
     preset: Annotated[
         str, typer.Option(help="quick; paper (batch 64, 50 warm-up, 200 timed); timm (batch 256, 10, 40).")
     ] = "quick",
-    num_warm_iter: Annotated[int | None, typer.Option(min=0, help="Untimed passes first.")] = None,
-    num_bench_iter: Annotated[int | None, typer.Option(min=1, help="Timed passes.")] = None,
-    max_seconds: Annotated[float | None, typer.Option(min=0.0, help="Time limit per row; 0 for none.")] = None,
-    torchcompile: Annotated[bool, typer.Option("--torchcompile", help="Also rows under torch.compile.")] = False,
-    eager: Annotated[bool, typer.Option(help="Rows without torch.compile.")] = True,
-    amp: Annotated[bool, typer.Option("--amp", help="Autocast.")] = False,
-    amp_dtype: Annotated[str | None, typer.Option(help="Of --amp; float16 on CUDA, bfloat16 on CPU.")] = None,
-    model_dtype: Annotated[str, typer.Option(help="float32, bfloat16 or float16.")] = "float32",
+    num_warm_iter: Annotated[int | None, of_computing(min=0, metavar="N", help="Untimed passes first.")] = None,
+    num_bench_iter: Annotated[int | None, of_computing(min=1, metavar="N", help="Timed passes.")] = None,
+    max_seconds: Annotated[
+        float | None, of_computing(min=0.0, metavar="S", help="Time limit per row; 0 for none.")
+    ] = None,
+    torchcompile: Annotated[bool, of_computing("--torchcompile", help="Also rows under torch.compile.")] = False,
+    eager: Annotated[bool, of_computing(help="Rows without torch.compile.")] = True,
+    amp: Annotated[bool, of_computing("--amp", help="Autocast.")] = False,
+    amp_dtype: Annotated[str | None, of_computing(help="Of --amp; float16 on CUDA, bfloat16 on CPU.")] = None,
+    model_dtype: Annotated[str, of_computing(help="float32, bfloat16 or float16.")] = "float32",
     device: Device = None,
     threads: Threads = None,
     img_size: ImageSize = None,
     data: Annotated[
-        str | None, typer.Option(metavar="DIR", help="Folder of images: is reading them the bottleneck?")
+        str | None, of_images(metavar="DIR", help="Folder of images: is reading them the bottleneck?")
     ] = None,
-    workers: Annotated[int | None, typer.Option("--workers", "-j", min=1, help="Threads that read --data.")] = None,
+    workers: Annotated[
+        int | None, of_images("--workers", "-j", min=1, metavar="N", help="Threads that read --data.")
+    ] = None,
     causes: Annotated[bool, typer.Option(help="Time the parts too, and say why a row is slow.")] = True,
     seed: Seed = 0,
     checkpoint: Checkpoint = None,

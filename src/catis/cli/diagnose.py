@@ -15,13 +15,18 @@ from catis.cli.arguments import (
     AmountOrNone,
     BatchSize,
     Checkpoint,
+    CropShare,
+    ImageSize,
     Limit,
     MethodName,
     ModelName,
+    Options,
     Pretrained,
     Seed,
     fetches_weights,
+    of_images,
     output_option,
+    parse_options,
     progress_bar,
 )
 from catis.core.schedule import Schedule
@@ -46,16 +51,18 @@ def diagnose_command(
     data: Annotated[Path, typer.Option("--data", metavar="DIR", help="Folder of images; labels are not needed.")],
     r: AmountOrNone = None,
     method: MethodName = "catis",
+    option: Options = None,
     checkpoint: Checkpoint = None,
     pretrained: Pretrained = None,
+    img_size: ImageSize = None,
     limit: Limit = None,
-    corruption: Annotated[str, typer.Option(help="Any of the 15 ImageNet-C corruptions.")] = "gaussian_noise",
-    severity: Annotated[int, typer.Option(min=1, max=5, help="Of the corruption.")] = 5,
+    corruption: Annotated[
+        str, of_images(metavar="NAME", help="Any of the 15 ImageNet-C corruptions.")
+    ] = "gaussian_noise",
+    severity: Annotated[int, of_images(min=1, max=5, help="Of the corruption.")] = 5,
     seed: Seed = 0,
     batch_size: BatchSize = 16,
-    crop_pct: Annotated[
-        float | None, typer.Option(min=0.01, max=1.0, help="Share that the centre crop keeps; by default the model's.")
-    ] = None,
+    crop_pct: CropShare = None,
     table: Annotated[bool, typer.Option("--table", help="Also print the numbers of every block.")] = False,
     measure: Annotated[bool, typer.Option("--measure", help="Also measure r_crit, by bisection.")] = False,
     output: Annotated[Path, output_option("Write OUTPUT.json and OUTPUT.svg.")] = Path("diagnosis"),
@@ -69,7 +76,7 @@ def diagnose_command(
     report, figure = (output.with_name(output.name + ending) for ending in (".json", ".svg"))
     for file in (report, figure):
         check_writable(file)
-    amount = None if r is None else Schedule.from_text(r)
+    amount, options = None if r is None else Schedule.from_text(r), parse_options(option)
 
     from catis.health.check import diagnose
     from catis.registry import create_method
@@ -77,16 +84,15 @@ def diagnose_command(
     from catis.runs.spec import ModelSpec
 
     console = Console()
-    create_method(method)
-    weights = None if checkpoint is None else str(checkpoint)
-    spec = ModelSpec(model, weights, fetches_weights(model, checkpoint, pretrained), crop_pct=crop_pct)
-    net, preprocessing = spec.load()
+    create_method(method, **options)
+    weights, fetched = None if checkpoint is None else str(checkpoint), fetches_weights(model, checkpoint, pretrained)
+    net, preprocessing = ModelSpec(model, weights, fetched, img_size=img_size, crop_pct=crop_pct).load()
     with progress_bar(console) as bar:
         task = bar.add_task("images", total=None)
         diagnosis = diagnose(
             net, data, method=method, r=amount, corruption=corruption, severity=severity, seed=seed, measure=measure,
             batch_size=batch_size, limit=limit, preprocessing=preprocessing,
-            progress=lambda done, total: bar.update(task, completed=done, total=total),
+            progress=lambda done, total: bar.update(task, completed=done, total=total), **options,
         )  # fmt: skip
     show(diagnosis, model, console, table)
     diagnosis.save(report)

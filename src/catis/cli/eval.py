@@ -17,6 +17,7 @@ from catis.cli.arguments import (
     Cache,
     CacheLimit,
     Checkpoint,
+    CropShare,
     Device,
     ImageSize,
     Limit,
@@ -27,6 +28,11 @@ from catis.cli.arguments import (
     Store,
     Workers,
     fetches_weights,
+    of_computing,
+    of_images,
+    of_model,
+    of_reduction,
+    of_results,
     output_option,
     parse_options,
 )
@@ -56,47 +62,46 @@ def eval_command(
         ),
     ],
     method: Annotated[
-        str | None, typer.Option("--method", "-m", help="Method; none runs the vanilla model only.")
+        str | None,
+        typer.Option("--method", "-m", metavar="NAME", help="Method; without one the vanilla model runs alone."),
     ] = None,
     r: AmountOrNone = None,
     option: Options = None,
-    prop_attn: Annotated[bool, typer.Option(help="Attention counts the sizes of merged tokens.")] = True,
-    vanilla: Annotated[bool, typer.Option(help="Run the vanilla model too, for the agreement.")] = True,
+    prop_attn: Annotated[bool, of_reduction(help="Attention counts the sizes of merged tokens.")] = True,
+    vanilla: Annotated[bool, of_reduction(help="Run the vanilla model too, for the agreement.")] = True,
     limit: Limit = None,
     class_map: Annotated[
-        Path | None, typer.Option(metavar="FILE", help="Text file with the class folders in the order of the classes.")
+        Path | None, of_images(metavar="FILE", help="Text file with the class folders in the order of the classes.")
     ] = None,
     checkpoint: Checkpoint = None,
     pretrained: Pretrained = None,
     img_size: ImageSize = None,
-    crop_pct: Annotated[
-        float | None, typer.Option(min=0.01, max=1.0, help="Share that the centre crop keeps; by default the model's.")
-    ] = None,
-    mean: Annotated[Three | None, typer.Option(help="Mean of the channels; by default the model's.")] = None,
-    std: Annotated[Three | None, typer.Option(help="Deviation of the channels; by default the model's.")] = None,
-    interpolation: Annotated[str | None, typer.Option(help="Such as bicubic; by default the model's.")] = None,
+    crop_pct: CropShare = None,
+    mean: Annotated[Three | None, of_model(help="Mean of the channels; by default the model's.")] = None,
+    std: Annotated[Three | None, of_model(help="Deviation of the channels; by default the model's.")] = None,
+    interpolation: Annotated[str | None, of_model(help="Such as bicubic; by default the model's.")] = None,
     batch_size: BatchSize = 64,
-    retry: Annotated[bool, typer.Option(help="Take smaller batches when memory runs out.")] = True,
+    retry: Annotated[bool, of_computing(help="Take smaller batches when memory runs out.")] = True,
     device: Device = None,
-    amp: Annotated[bool, typer.Option("--amp", help="Mixed precision.")] = False,
-    amp_dtype: Annotated[Literal["float16", "bfloat16"], typer.Option(help="Of mixed precision.")] = "float16",
+    amp: Annotated[bool, of_computing("--amp", help="Mixed precision.")] = False,
+    amp_dtype: Annotated[Literal["float16", "bfloat16"], of_computing(help="Of mixed precision.")] = "float16",
     model_dtype: Annotated[
-        Literal["float32", "float16", "bfloat16"], typer.Option(help="Of the model, without --amp.")
+        Literal["float32", "float16", "bfloat16"], of_computing(help="Of the model, without --amp.")
     ] = "float32",
-    torchcompile: Annotated[bool, typer.Option("--torchcompile", help="Compile the model with torch.compile.")] = False,
+    torchcompile: Annotated[bool, of_computing("--torchcompile", help="Compile the model with torch.compile.")] = False,
     workers: Workers = 2,
     seed: Seed = 0,
     on_error: Annotated[
-        Literal["skip", "raise"], typer.Option(help="Leave out images that cannot be read, or stop at the first.")
+        Literal["skip", "raise"], of_images(help="Leave out images that cannot be read, or stop at the first.")
     ] = "skip",
     store: Store = None,
-    force: Annotated[bool, typer.Option("--force", help="Do runs again that are in the store.")] = False,
+    force: Annotated[bool, of_results("--force", help="Do runs again that are in the store.")] = False,
     output: Annotated[
         Path | None, output_option("File for the results, with timm's columns first.", "--results-file")
     ] = None,
-    results_format: Annotated[Literal["csv", "json"], typer.Option(help="Format of that file.")] = "csv",
+    results_format: Annotated[Literal["csv", "json"], of_results(help="Format of that file.")] = "csv",
     cache: Cache = None,
-    no_cache: Annotated[bool, typer.Option("--no-cache", help="Keep no prepared images on the disk.")] = False,
+    no_cache: Annotated[bool, of_computing("--no-cache", help="Keep no prepared images on the disk.")] = False,
     cache_limit: CacheLimit = 20.0,
 ) -> None:
     """Measure accuracy on labelled images, of the vanilla model and of the reduced one.

@@ -43,16 +43,17 @@ def results_command(
 
     Example: catis results runs --data imagenet --against tome --format markdown
     """
-    from catis.evaluate.paired import paired_differences
-    from catis.runs.query import SUMMARY, filter_records, query
-    from catis.runs.store import Store
-
     if sql is not None and against is not None:
         raise ValueError("--sql and --against: one of them says what to print")
     if not store.is_dir():
         raise ValueError(f"{store} is not a folder: expected a results store, as `catis eval --store DIR` makes it")
     if output is not None:
         check_writable(output)
+
+    from catis.evaluate.paired import paired_differences
+    from catis.runs.query import SUMMARY, filter_records, query
+    from catis.runs.store import Store
+
     opened = Store(store)
     records = filter_records(_whole(opened), {"model": model or (), "method": method or (), "data": data or ()})
     if against is not None:

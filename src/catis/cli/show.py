@@ -11,10 +11,12 @@ from rich.console import Console
 from catis.cli.arguments import (
     Amount,
     Checkpoint,
+    ImageSize,
     MethodName,
     Options,
     Pretrained,
     fetches_weights,
+    of_picture,
     output_option,
     parse_options,
 )
@@ -26,23 +28,30 @@ __all__ = ["show_command"]
 
 def show_command(
     images: Annotated[list[Path], typer.Argument(metavar="IMAGE...", help="Image files.")],
-    model: Annotated[str, typer.Option("--model", help="timm model name, or a zoo model such as tiny-12.")],
+    model: Annotated[
+        str,
+        typer.Option("--model", metavar="NAME", help="A timm or zoo model, or a transformers folder."),
+    ],
     r: Amount = "11",
     method: MethodName = "catis",
     option: Options = None,
     checkpoint: Checkpoint = None,
     pretrained: Pretrained = None,
+    img_size: ImageSize = None,
     after: Annotated[
         str,
-        typer.Option(metavar="BLOCKS", help="Draw after these blocks, such as 3,6,9; default: quarters of the depth."),
+        of_picture(metavar="BLOCKS", help="Draw after these blocks, such as 3,6,9; default: quarters of the depth."),
     ] = "",
-    heat_maps: Annotated[bool, typer.Option(help="Also draw what the method went by.")] = True,
+    heat_maps: Annotated[bool, of_picture(help="Also draw what the method went by.")] = True,
     evicted: Annotated[
-        Literal["white", "black", "dim"], typer.Option(help="How evicted patches look; white vanishes on white images.")
+        Literal["white", "black", "dim"], of_picture(help="How evicted patches look; white vanishes on white images.")
     ] = "white",
     output: Annotated[Path, output_option("PNG file to write.", "--out")] = Path("catis.png"),
 ) -> None:
-    """Draw which patches merge and which are evicted over the depth of a model, and name the class before and after."""
+    """Draw which patches merge and which are evicted over the depth of a model, and name the class before and after.
+
+    Example: catis show photo.png --model tiny-12 -r 11 -o figure.png
+    """
     amount, options, blocks = Schedule.from_text(r), parse_options(option), _parse_blocks(after)
     check_writable(output, ".png")
 
@@ -55,7 +64,7 @@ def show_command(
     console = Console(highlight=False, soft_wrap=True)
     reduction = Reduction.of(method, amount, **options)
     fetched = fetches_weights(model, checkpoint, pretrained)
-    net = load_model(model, checkpoint, fetched)
+    net = load_model(model, checkpoint, fetched, **({} if img_size is None else {"img_size": img_size}))
     traced, captions = trace_files(net, images, reduction, name_classes(net))
     if not fetched and checkpoint is None and not is_zoo_model(model) and not Path(model).is_dir():
         console.print(f"[yellow]note:[/yellow] {model} has random weights; add --checkpoint FILE or --pretrained")

@@ -41,6 +41,9 @@ def sweep_command(
 
     Example: catis sweep plans/table1.toml --dry-run --only 'deit3-b*'
     """
+    if not plan.is_file():
+        raise ValueError(f"{plan}: no such file; expected a plan, as docs/sweeps.md describes it")
+
     from catis import runs
     from catis.cli.sweep_display import ShownEvents, show_preview, show_summary
     from catis.evaluate.cache import ImageCache, default_cache
