@@ -1,0 +1,136 @@
+"""Tokens kept per block at a budget: a shape says how fast they go over the depth, the budget how many go in all."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+
+__all__ = ["SHAPE", "Cost", "fit_shape", "removed_from", "scale_to_budget"]
+
+Cost = Callable[[Sequence[int]], float]
+"""Multiply-adds of a model whose blocks leave these many patch tokens."""
+
+SHAPE: tuple[float, ...] = (1.0,)
+"""How fast tokens go at equally spaced places from the first block to the last; one number: the same share everywhere."""
+
+
+def fit_shape(
+    cost: Cost, limit: float, num_patches: int, depth: int, shape: Sequence[float] = SHAPE, *, last: bool = True
+) -> list[int]:
+    """Patch tokens that leave each block, as many as a limit on the multiply-adds allows.
+
+    A block keeps the share exp(-s w) of what enters it, where w is the shape at its depth and s is found by bisection;
+    no block removes more than half.
+
+    Args:
+        cost: Multiply-adds of tokens kept per block.
+        limit: The most that they may cost. The result is below it by less than one token in one block.
+        num_patches: Patch tokens at the start.
+        depth: Blocks.
+        shape: Any number of numbers >= 0, interpolated over the depth; only their proportions matter.
+        last: Whether the last block removes tokens too.
+
+    Raises:
+        ValueError: Removing as many as possible still costs more; the message names what that costs.
+
+    Example:
+        >>> fit_shape(sum, limit=40, num_patches=16, depth=4)
+        [13, 11, 9, 7]
+    """
+    rates = [_rate(shape, block, depth) for block in range(depth)]
+    if not last:
+        rates[-1] = 0.0
+
+    def kept(strength: float) -> list[int]:
+        return _through(num_patches, [math.exp(-strength * rate) for rate in rates])
+
+    return _fit(cost, limit, kept, num_patches)
+
+
+def scale_to_budget(cost: Cost, limit: float, num_patches: int, wanted: Sequence[int]) -> list[int]:
+    """Tokens kept per block, more or fewer of them everywhere, so that a limit on the multiply-adds is met.
+
+    Args:
+        cost: As for `fit_shape`.
+        limit: As for `fit_shape`.
+        num_patches: Patch tokens at the start.
+        wanted: Patch tokens that leave each block; how they fall over the depth is kept as far as possible.
+
+    Example:
+        >>> scale_to_budget(sum, 30, 16, [12, 8, 8])
+        [12, 9, 9]
+    """
+    before = [num_patches, *wanted[:-1]]
+    ratios = [max(min(now / last, 1.0), 0.5) for now, last in zip(wanted, before, strict=True)]
+    if min(ratios) == 1:
+        raise ValueError("nothing is removed anywhere, so there is nothing to scale")
+    return _fit(cost, limit, lambda strength: _through(num_patches, [ratio**strength for ratio in ratios]), num_patches)
+
+
+def removed_from(num_patches: int, kept: Sequence[int]) -> list[int]:
+    """Tokens that each block removes, of those that leave each block.
+
+    Example:
+        >>> removed_from(16, [12, 9, 9])
+        [4, 3, 0]
+    """
+    return [last - now for last, now in zip([num_patches, *kept[:-1]], kept, strict=True)]
+
+
+def _rate(shape: Sequence[float], block: int, depth: int) -> float:
+    """The shape at a block, by linear interpolation."""
+    if not shape or min(shape) < 0 or max(shape) <= 0 or not all(map(math.isfinite, shape)):
+        raise ValueError(f"shape={list(shape)!r}: expected numbers >= 0, at least one above 0")
+    place = block / max(depth - 1, 1) * (len(shape) - 1)
+    left = min(int(place), len(shape) - 1)
+    right = min(left + 1, len(shape) - 1)
+    return shape[left] + (shape[right] - shape[left]) * (place - left)
+
+
+def _through(num_patches: int, ratios: Sequence[float]) -> list[int]:
+    """Tokens that leave each block when each keeps a share of what enters, at least half and at most all."""
+    counts, exact = [], float(num_patches)
+    for ratio in ratios:
+        exact *= ratio
+        num_patches = min(max(math.ceil(exact - 1e-9), num_patches - num_patches // 2), num_patches)
+        counts.append(num_patches)
+    return counts
+
+
+def _fit(cost: Cost, limit: float, kept: Callable[[float], list[int]], num_patches: int) -> list[int]:
+    """The weakest strength whose tokens cost at most the limit, and what is then left spent token by token."""
+    low, high = 0.0, 1.0
+    if cost(kept(low)) <= limit:
+        return kept(low)
+    while cost(kept(high)) > limit:
+        low, high = high, 2 * high
+        if high > 2**20:
+            raise ValueError(
+                f"{limit:.4g} multiply-adds cannot be reached: the most that can be removed leaves "
+                f"{cost(kept(high)):.4g}"
+            )
+    for _ in range(60):
+        middle = (low + high) / 2
+        low, high = (middle, high) if cost(kept(middle)) > limit else (low, middle)
+    return _spend(cost, limit, kept(high), kept(low), num_patches)
+
+
+def _spend(cost: Cost, limit: float, kept: list[int], more: list[int], num_patches: int) -> list[int]:
+    """Raise the tokens kept towards `more`, one token in one block at a time, as far as the limit allows."""
+    kept = list(kept)
+    while True:
+        open_blocks = [block for block, most in enumerate(more) if kept[block] < most and _fits(kept, block, num_patches)]
+        if not open_blocks:
+            return kept
+        kept[open_blocks[0]] += 1
+        if cost(kept) > limit:
+            kept[open_blocks[0]] -= 1
+            return kept
+
+
+def _fits(kept: Sequence[int], block: int, num_patches: int) -> bool:
+    """Whether a block may keep one token more: not more than enter it, and the next one removes at most half of them."""
+    count = kept[block] + 1
+    entering = num_patches if block == 0 else kept[block - 1]
+    following = kept[block + 1] if block + 1 < len(kept) else count
+    return count <= entering and count - following <= count // 2
