@@ -22,16 +22,12 @@ ONE_TOKEN = max(vit_cost([196] * 12) - vit_cost([*[196] * block, *[195] * (12 - 
 
 
 @given(
-    budget=st.floats(0.25, 0.99),
-    shape=st.lists(st.floats(0.05, 3.0), min_size=1, max_size=7),
+    budget=st.floats(0.4, 0.99),
+    shape=st.lists(st.floats(0.5, 3.0), min_size=1, max_size=7),
     last=st.booleans(),
 )
 def test_the_limit_is_met_to_one_token(budget, shape, last):
-    try:
-        kept = fit_shape(vit_cost, budget * VANILLA, 196, 12, shape, last=last)
-    except ValueError as error:
-        assert "cannot be reached" in str(error)
-        return
+    kept = fit_shape(vit_cost, budget * VANILLA, 196, 12, shape, last=last)
     cost = vit_cost(kept)
     assert cost <= budget * VANILLA < cost + ONE_TOKEN
     counts = [196, *kept]

@@ -11,7 +11,7 @@ Cost = Callable[[Sequence[int]], float]
 """Multiply-adds of a model whose blocks leave these many patch tokens."""
 
 SHAPE: tuple[float, ...] = (1.0,)
-"""How fast tokens go at equally spaced places from the first block to the last; one number: the same share everywhere."""
+"""How fast tokens go at equally spaced places from the first block to the last; one number is the same share in all."""
 
 
 def fit_shape(
@@ -37,14 +37,10 @@ def fit_shape(
         >>> fit_shape(sum, limit=40, num_patches=16, depth=4)
         [13, 11, 9, 7]
     """
-    rates = [_rate(shape, block, depth) for block in range(depth)]
-    if not last:
-        rates[-1] = 0.0
-
-    def kept(strength: float) -> list[int]:
-        return _through(num_patches, [math.exp(-strength * rate) for rate in rates])
-
-    return _fit(cost, limit, kept, num_patches)
+    if not last and depth > 1:
+        before = _fit_rates(lambda kept: cost([*kept, kept[-1]]), limit, num_patches, _rates(shape, depth)[:-1])
+        return [*before, before[-1]]
+    return _fit_rates(cost, limit, num_patches, _rates(shape, depth))
 
 
 def scale_to_budget(cost: Cost, limit: float, num_patches: int, wanted: Sequence[int]) -> list[int]:
@@ -77,14 +73,24 @@ def removed_from(num_patches: int, kept: Sequence[int]) -> list[int]:
     return [last - now for last, now in zip([num_patches, *kept[:-1]], kept, strict=True)]
 
 
-def _rate(shape: Sequence[float], block: int, depth: int) -> float:
-    """The shape at a block, by linear interpolation."""
+def _rates(shape: Sequence[float], depth: int) -> list[float]:
+    """The shape at every block, by linear interpolation."""
     if not shape or min(shape) < 0 or max(shape) <= 0 or not all(map(math.isfinite, shape)):
         raise ValueError(f"shape={list(shape)!r}: expected numbers >= 0, at least one above 0")
-    place = block / max(depth - 1, 1) * (len(shape) - 1)
-    left = min(int(place), len(shape) - 1)
-    right = min(left + 1, len(shape) - 1)
-    return shape[left] + (shape[right] - shape[left]) * (place - left)
+    rates = []
+    for block in range(depth):
+        place = block / max(depth - 1, 1) * (len(shape) - 1)
+        left = min(int(place), len(shape) - 1)
+        right = min(left + 1, len(shape) - 1)
+        rates.append(shape[left] + (shape[right] - shape[left]) * (place - left))
+    return rates
+
+
+def _fit_rates(cost: Cost, limit: float, num_patches: int, rates: Sequence[float]) -> list[int]:
+    def kept(strength: float) -> list[int]:
+        return _through(num_patches, [math.exp(-strength * rate) for rate in rates])
+
+    return _fit(cost, limit, kept, num_patches)
 
 
 def _through(num_patches: int, ratios: Sequence[float]) -> list[int]:
@@ -119,7 +125,9 @@ def _spend(cost: Cost, limit: float, kept: list[int], more: list[int], num_patch
     """Raise the tokens kept towards `more`, one token in one block at a time, as far as the limit allows."""
     kept = list(kept)
     while True:
-        open_blocks = [block for block, most in enumerate(more) if kept[block] < most and _fits(kept, block, num_patches)]
+        open_blocks = [
+            block for block, most in enumerate(more) if kept[block] < most and _fits(kept, block, num_patches)
+        ]
         if not open_blocks:
             return kept
         kept[open_blocks[0]] += 1
@@ -129,7 +137,7 @@ def _spend(cost: Cost, limit: float, kept: list[int], more: list[int], num_patch
 
 
 def _fits(kept: Sequence[int], block: int, num_patches: int) -> bool:
-    """Whether a block may keep one token more: not more than enter it, and the next one removes at most half of them."""
+    """Whether a block may keep one token more: not more than enter it, at most half of them removed by the next."""
     count = kept[block] + 1
     entering = num_patches if block == 0 else kept[block - 1]
     following = kept[block + 1] if block + 1 < len(kept) else count
