@@ -10,7 +10,7 @@ import transformers
 import catis
 from catis import hosts, zoo
 from catis.macs import gmacs
-from catis.recipe import Recipe, load_recipe
+from catis.recipes import Recipe, load_recipe
 
 
 def timm_model() -> torch.nn.Module:

@@ -13,7 +13,7 @@ TIERS = (
     ("core", "registry"),
     ("methods", "reference"),
     ("data", "diagnostics", "hosts", "models", "native", "zoo", "inference"),
-    ("api", "recipe", "macs", "described"),
+    ("api", "recipes", "macs", "described"),
     ("bench", "demo", "evaluate", "export", "health", "pictures", "report", "runs", "sweep"),
     ("cli", "__main__", "__init__"),
 )

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from catis.health.check import diagnose
     from catis.macs import gmacs
     from catis.pictures.tracing import trace
-    from catis.recipe import save_recipe
+    from catis.recipes import save_recipe
     from catis.registry import list_methods
 
 __version__ = "0.1.0.dev0"
@@ -42,7 +42,7 @@ _HOME = {
     "info": "catis.described",
     "list_methods": "catis.registry",
     "remove": "catis.api",
-    "save_recipe": "catis.recipe",
+    "save_recipe": "catis.recipes",
     "trace": "catis.pictures.tracing",
 }
 

@@ -12,9 +12,11 @@ from catis import hosts
 from catis.core.method import Method
 from catis.core.reduction import Output, Reduction
 from catis.core.schedule import RLike, Schedule
-from catis.recipe import RecipeLike, load_recipe
+from catis.hosts.correction import Correction
+from catis.hosts.handle import Handle
+from catis.recipes import Recipe, RecipeLike, load_recipe
 
-__all__ = ["applied", "apply", "remove", "wanted_reduction"]
+__all__ = ["applied", "apply", "remove", "wanted_recipe", "wanted_reduction"]
 
 ModelT = TypeVar("ModelT", bound=nn.Module)
 
@@ -28,6 +30,7 @@ def apply(
     prop_attn: bool | None = None,
     output: Output | None = None,
     recipe: RecipeLike | None = None,
+    correction: Correction | None = None,
     **options: Any,
 ) -> ModelT:
     """Reduce the tokens of a Vision Transformer, in place. Nothing is changed if an argument is refused.
@@ -42,8 +45,9 @@ def apply(
         prop_attn: Add log(size) to the attention logits, so that a merged token counts as many; on by default.
         output: What a vision tower hands to the model around it: "grid" (default) or, where its projector takes tokens
             one by one, "tokens": those that are left, so that the language model reads fewer (docs/multimodal.md).
-        recipe: A recipe in place of all of these: a file that `catis.save_recipe` wrote, a directory that holds one,
-            or its content.
+        recipe: A recipe in place of all of these: a folder or file that `catis.save_recipe` wrote, the name of one
+            that `catis recipes` lists, or its content. Calibrated weights in it are put on too, until `remove`.
+        correction: Calibrated weights for the reduction, as `catis.hosts.find(model).correction` gives them.
         options: Options of the method, such as tau=0.8.
 
     Returns:
@@ -51,7 +55,8 @@ def apply(
 
     Raises:
         UnsupportedModelError: A part of the model cannot be reduced rightly.
-        ValueError: A bad method, amount or option.
+        ValueError: A bad method, amount or option, or calibrated weights that belong to other weights or to another
+            reduction.
 
     Example:
         >>> import catis, timm, torch
@@ -62,11 +67,23 @@ def apply(
     """
     handle = hosts.find(model)
     how: dict[str, Any] = {"r": r, "schedule": schedule, "prop_attn": prop_attn, "output": output}
-    reduction = wanted_reduction(method, recipe=recipe, **how, **options)
-    facts = handle.facts
-    handle.check_output(reduction.output)
-    handle.install(facts.bound(reduction))
+    _install(handle, wanted_recipe(method, recipe=recipe, correction=correction, **how, **options))
     return model
+
+
+def _install(handle: Handle, recipe: Recipe) -> None:
+    """Put a recipe on a model, once all of it was found to fit."""
+    facts = handle.facts
+    try:
+        handle.check_output(recipe.reduction.output)
+        reduction = facts.bound(recipe.reduction)
+        if recipe.correction is not None:
+            recipe.correction.check(reduction, handle.vanilla_weights)
+        handle.install(reduction, recipe.correction)
+    except ValueError as error:
+        if not recipe.where:
+            raise
+        raise ValueError(f"{recipe.where}: {error}") from error
 
 
 def remove(model: ModelT) -> ModelT:
@@ -97,35 +114,48 @@ def applied(model: ModelT, method: str | Method | Reduction | None = None, **arg
         1.25
     """
     handle = hosts.find(model)
-    before = handle.reduction
+    before, correction = handle.reduction, handle.correction
     apply(model, method, **arguments)
     try:
         yield model
     finally:
-        handle.uninstall() if before is None else handle.install(before)
+        handle.uninstall() if before is None else handle.install(before, correction)
 
 
-def wanted_reduction(
-    method: str | Method | Reduction | None = None,
-    *,
-    prop_attn: bool | None = None,
-    output: Output | None = None,
-    recipe: RecipeLike | None = None,
-    **arguments: Any,
-) -> Reduction:
+def wanted_reduction(method: str | Method | Reduction | None = None, **arguments: Any) -> Reduction:
     """The reduction that the arguments of `apply` describe.
 
     Raises:
         ValueError: A bad method, amount or option, or something beside a recipe or a Reduction.
     """
+    return wanted_recipe(method, **arguments).reduction
+
+
+def wanted_recipe(
+    method: str | Method | Reduction | None = None,
+    *,
+    prop_attn: bool | None = None,
+    output: Output | None = None,
+    recipe: RecipeLike | None = None,
+    correction: Correction | None = None,
+    **arguments: Any,
+) -> Recipe:
+    """The reduction and the calibrated weights that the arguments of `apply` describe.
+
+    Raises:
+        ValueError: A bad method, amount or option, or something beside a recipe or a Reduction.
+    """
     if recipe is not None:
-        _refuse_beside("recipe=", "a recipe", method=method, prop_attn=prop_attn, output=output, **arguments)
-        return load_recipe(recipe).reduction
+        _refuse_beside(
+            "recipe=", "a recipe", method=method, prop_attn=prop_attn, output=output, correction=correction, **arguments
+        )
+        return load_recipe(recipe)
     if isinstance(method, Reduction):
         _refuse_beside("a Reduction", "a Reduction", prop_attn=prop_attn, output=output, **arguments)
-        return method
+        return Recipe(method, correction=correction)
     how: dict[str, Any] = {"prop_attn": prop_attn is not False, "output": output or "grid"}
-    return Reduction.of("catis" if method is None else method, **how, **arguments)
+    reduction = Reduction.of("catis" if method is None else method, **how, **arguments)
+    return Recipe(reduction, correction=correction)
 
 
 def _refuse_beside(what: str, which: str, **arguments: Any) -> None:

@@ -26,6 +26,7 @@ class ModelInfo:
         r: Patch tokens to remove per block, as recipes spell it; None where the method decides the amounts itself.
         options: All options of the method, defaults too.
         prop_attn: Whether attention counts the sizes of merged tokens.
+        calibrated: Whether calibrated weights are on it.
         patches: Patch tokens that enter the first block.
         prefix: Prefix tokens, which always stay: CLS, distillation, registers.
         tokens: Patch tokens that leave each block.
@@ -38,6 +39,7 @@ class ModelInfo:
     r: Any
     options: Mapping[str, Any]
     prop_attn: bool
+    calibrated: bool
     patches: int
     prefix: int
     tokens: tuple[int, ...]
@@ -51,7 +53,8 @@ class ModelInfo:
     def __str__(self) -> str:
         r = "" if self.r is None or self.method == "vanilla" else f" r={self.r}"
         left = f"{self.tokens[-1]} of {self.patches} patch tokens left"
-        return f"{self.model}: {self.method}{r}, {left}, {self.gmacs:.3g} of {self.gmacs_vanilla:.3g} GMACs"
+        calibrated = ", calibrated" if self.calibrated else ""
+        return f"{self.model}: {self.method}{r}{calibrated}, {left}, {self.gmacs:.3g} of {self.gmacs_vanilla:.3g} GMACs"
 
 
 def info(model: nn.Module) -> ModelInfo:
@@ -74,6 +77,7 @@ def info(model: nn.Module) -> ModelInfo:
     return ModelInfo(
         model=base_class(model).__name__,
         **reduction.to_json(),
+        calibrated=handle.correction is not None,
         patches=cost.patches,
         prefix=cost.prefix,
         tokens=cost.tokens,

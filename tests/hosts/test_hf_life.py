@@ -17,7 +17,7 @@ from torch import nn
 
 import catis
 from catis.core.reduction import Reduction
-from catis.recipe import FILE_NAME, Recipe, load_recipe
+from catis.recipes import FILE_NAME, Recipe, load_recipe
 from tests.hosts.hf_models import build, inputs_for
 
 NAMES = ("ViTForImageClassification", "DINOv3ViTModel", "SiglipVisionModel", "VideoMAEForVideoClassification")

@@ -78,7 +78,7 @@ def _export(
 ) -> None:
     from catis import hosts
     from catis.export import export_onnx, save_program
-    from catis.recipe import save_recipe
+    from catis.recipes import save_recipe
 
     shape = None if batch is None else hosts.find(net).example_shape(batch)
     if program is not None:

@@ -19,7 +19,7 @@ from catis.evaluate.metrics import agreement
 from catis.evaluate.predict import Predicted
 from catis.evaluate.prepared import Images
 from catis.macs import compare_macs
-from catis.runs.identity import versions
+from catis.recipes.made import versions
 from catis.runs.predictions import Predictions
 from catis.runs.spec import RunSpec
 

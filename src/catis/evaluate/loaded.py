@@ -12,7 +12,7 @@ from catis.data.preprocessing import Preprocessing
 from catis.errors import CatisError
 from catis.evaluate.cache import ImageCache
 from catis.evaluate.images import StreamedImages, open_images
-from catis.runs.identity import weights_hash
+from catis.hosts.weights import weights_hash
 from catis.runs.spec import ModelSpec, RunSpec
 
 __all__ = ["LoadedModel", "load"]
@@ -61,4 +61,4 @@ def load(spec: ModelSpec, seed: int = 0) -> LoadedModel:
     handle = hosts.find(model)
     if handle.num_classes == 0:
         raise CatisError(f"{type(model).__name__} has no classifier: there are no classes to compare with labels")
-    return LoadedModel(model, preprocessing, weights_hash(model), handle.num_classes, handle.class_names)
+    return LoadedModel(model, preprocessing, weights_hash(model.state_dict()), handle.num_classes, handle.class_names)

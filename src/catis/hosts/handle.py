@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from functools import cached_property
 from typing import Any, ClassVar, NamedTuple
@@ -13,8 +13,10 @@ from torch import Tensor, nn
 from catis.core.block import Recorder
 from catis.core.reduction import Reduction
 from catis.data.preprocessing import Preprocessing
+from catis.hosts.correction import Calibrated, Correction
 from catis.hosts.cost import ModelCost
 from catis.hosts.swap import base_class, reduced_class, set_class, vanilla_unless_reduced
+from catis.hosts.weights import find_places, give_back, original_weights, replace_weights
 
 __all__ = ["BlockLinears", "Handle", "ModelFacts"]
 
@@ -119,6 +121,11 @@ class Handle(ABC):
         return self.inspect()
 
     @property
+    def name(self) -> str:
+        """What its library calls the model; empty if it has no name."""
+        return ""
+
+    @property
     def num_classes(self) -> int:
         """Classes that the model tells apart; 0 without a classifier."""
         own = getattr(self.model, "num_classes", None)
@@ -160,19 +167,56 @@ class Handle(ABC):
         reduction: Reduction | None = vars(self.vit).get("catis_reduction")
         return reduction
 
-    def install(self, reduction: Reduction) -> None:
-        """Put a reduction on a model that `facts` accepted, in place of any that is there.
+    @property
+    def correction(self) -> Correction | None:
+        """The calibrated weights on the model, None if it has its own."""
+        calibrated = self._calibrated
+        return None if calibrated is None else calibrated.correction
 
-        One that removes nothing leaves the model's own class and forward, so that it is vanilla to the last bit.
+    @property
+    def vanilla_weights(self) -> dict[str, Tensor]:
+        """The state_dict of the whole model, without any calibrated weights that are on it."""
+        return original_weights(self.model, self._calibrated.replaced if self._calibrated else ())
+
+    def correction_of(self, values: Mapping[str, Tensor]) -> Correction:
+        """A correction with these values by parameter name, bound to the model's weights and its reduction."""
+        assert self.reduction is not None
+        return Correction.fitted(values, self.reduction, self.vanilla_weights)
+
+    @property
+    def _calibrated(self) -> Calibrated | None:
+        calibrated: Calibrated | None = vars(self.vit).get("catis_calibrated")
+        return calibrated
+
+    def install(self, reduction: Reduction, correction: Correction | None = None) -> None:
+        """Put a reduction on a model that `facts` accepted, in place of any that is there, and calibrated weights.
+
+        A reduction that removes nothing leaves the model's own class and forward, so that it is vanilla to the last
+        bit. Whether a correction belongs to the model and the reduction is for `Correction.check` to say; here it must
+        only fit the parameters. Nothing is changed if it does not.
+
+        Raises:
+            ValueError: A parameter cannot be replaced.
         """
+        places = None if correction is None else find_places(self.model, correction.values)
+        self._give_back()
+        if correction is not None and places is not None:
+            replaced = replace_weights(places, correction.values)
+            vars(self.vit)["catis_calibrated"] = Calibrated(correction, replaced)
         vars(self.vit)["catis_reduction"] = reduction  # before the class: another thread may be about to call it
         base = base_class(self.vit)
         set_class(self.vit, base if reduction.is_vanilla else reduced_class(base, type(self)))
 
     def uninstall(self) -> None:
-        """Make a reduced model the vanilla one again; a vanilla one is left alone."""
+        """Make a reduced model the vanilla one again, weights too; a vanilla one is left alone."""
+        self._give_back()
         set_class(self.vit, base_class(self.vit))
         vars(self.vit).pop("catis_reduction", None)
+
+    def _give_back(self) -> None:
+        if self._calibrated is not None:
+            give_back(self.model, self._calibrated.replaced)
+            del vars(self.vit)["catis_calibrated"]
 
     def watch(self, inputs: Tensor, record: Recorder) -> Any:
         """Run the Vision Transformer alone, with a recorder on every block; returns what it returns."""

@@ -85,6 +85,11 @@ class HfHandle(Handle):
         return Preprocessing(size, crop_pct=1.0, interpolation="bilinear", frames=self._frames)
 
     @property
+    def name(self) -> str:
+        """The name on the hub, or that of the folder it was loaded from."""
+        return str(getattr(self.model, "name_or_path", "")).rstrip("/").rpartition("/")[2]
+
+    @property
     def num_classes(self) -> int:
         """Labels of the configuration, if there is anything around the vision model that could tell them apart."""
         config = getattr(self.model, "config", None)

@@ -42,7 +42,17 @@ class Reduced(nn.Module):
     def extra_repr(self) -> str:
         """Say in the printed model that it is reduced, since the class name does not."""
         own = super().extra_repr()
-        return f"{own}{', ' if own else ''}catis={self.catis_reduction}"
+        calibrated = ", calibrated" if "catis_calibrated" in vars(self) else ""
+        return f"{own}{', ' if own else ''}catis={self.catis_reduction}{calibrated}"
+
+    def _load_from_state_dict(self, *args: Any, **kwargs: Any) -> None:
+        """Refuse weights from a file while calibrated ones are on the model: `remove` would undo a part of them."""
+        if "catis_calibrated" in vars(self):
+            raise ValueError(
+                "load_state_dict on a model with calibrated weights, whose old ones catis.remove is to give back: call "
+                "catis.remove(model) first, load, then catis.apply"
+            )
+        super()._load_from_state_dict(*args, **kwargs)
 
     def __reduce_ex__(self, protocol: Any) -> tuple[Any, ...]:
         """Pickle by the vanilla class, since this one is made at run time."""

@@ -66,6 +66,12 @@ class TimmHandle(Handle):
         return Preprocessing((int(size[0]), int(size[1])), **{name: config[name] for name in names})
 
     @property
+    def name(self) -> str:
+        """The name that timm.create_model takes, with the tag of its weights if there is one."""
+        config = getattr(self.vit, "pretrained_cfg", None) or {}
+        return ".".join(str(part) for part in (config.get("architecture"), config.get("tag")) if part)
+
+    @property
     def class_names(self) -> tuple[str, ...]:
         """Those of the model's configuration, such as a checkpoint of the hub brings."""
         names = (getattr(self.vit, "pretrained_cfg", None) or {}).get("label_names") or ()

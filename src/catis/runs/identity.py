@@ -8,18 +8,7 @@ import re
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
-import timm
-import torch
-from torch import nn
-
-import catis
-
-__all__ = ["data_fingerprint", "digest", "run_name", "versions", "weights_hash"]
-
-
-def versions() -> dict[str, str]:
-    """What decides the numbers besides the run itself."""
-    return {"catis": catis.__version__, "torch": torch.__version__, "timm": timm.__version__}
+__all__ = ["data_fingerprint", "digest", "run_name"]
 
 
 def digest(content: Any, size: int = 8) -> str:
@@ -31,23 +20,6 @@ def digest(content: Any, size: int = 8) -> str:
     """
     text = json.dumps(content, sort_keys=True, allow_nan=False)
     return hashlib.blake2b(text.encode(), digest_size=size).hexdigest()
-
-
-def weights_hash(model: nn.Module) -> str:
-    """Hash of all parameters and buffers: names, types, shapes and bytes.
-
-    Example:
-        >>> model = nn.Linear(2, 2)
-        >>> before = weights_hash(model)
-        >>> before == weights_hash(model), before == weights_hash(nn.Linear(2, 2))
-        (True, False)
-    """
-    found = hashlib.blake2b(digest_size=16)
-    for name, tensor in sorted(model.state_dict().items()):
-        found.update(f"{name} {tensor.dtype} {tuple(tensor.shape)}".encode())
-        flat = tensor.detach().cpu().contiguous().reshape(-1)
-        found.update(memoryview(flat.view(torch.uint8).numpy()) if flat.numel() else b"")
-    return found.hexdigest()
 
 
 def data_fingerprint(items: Iterable[tuple[str, int, int]], **facts: Any) -> str:
