@@ -19,6 +19,7 @@ BASE = {
     "export": ["tiny-6", "--onnx", "model.onnx", "-r", "4"],
     "gmacs": ["tiny-6", "-r", "4"],
     "methods": [],
+    "recipes": [],
     "results": ["store"],
     "show": ["photo.png", "--model", "tiny-6"],
     "sweep": ["plan.toml"],

@@ -67,23 +67,23 @@ def apply(
     """
     handle = hosts.find(model)
     how: dict[str, Any] = {"r": r, "schedule": schedule, "prop_attn": prop_attn, "output": output}
-    _install(handle, wanted_recipe(method, recipe=recipe, correction=correction, **how, **options))
+    wanted = wanted_recipe(method, recipe=recipe, correction=correction, **how, **options)
+    handle.install(*_fitting(handle, wanted))
     return model
 
 
-def _install(handle: Handle, recipe: Recipe) -> None:
-    """Put a recipe on a model, once all of it was found to fit."""
-    facts = handle.facts
+def _fitting(handle: Handle, recipe: Recipe) -> tuple[Reduction, Correction | None]:
+    """What to install: the reduction bound to the model, and calibrated weights that belong to both."""
     try:
         handle.check_output(recipe.reduction.output)
-        reduction = facts.bound(recipe.reduction)
+        reduction = handle.facts.bound(recipe.reduction)
         if recipe.correction is not None:
             recipe.correction.check(reduction, handle.vanilla_weights)
-        handle.install(reduction, recipe.correction)
     except ValueError as error:
         if not recipe.where:
             raise
         raise ValueError(f"{recipe.where}: {error}") from error
+    return reduction, recipe.correction
 
 
 def remove(model: ModelT) -> ModelT:
@@ -114,12 +114,8 @@ def applied(model: ModelT, method: str | Method | Reduction | None = None, **arg
         1.25
     """
     handle = hosts.find(model)
-    before, correction = handle.reduction, handle.correction
-    apply(model, method, **arguments)
-    try:
+    with handle.installed(*_fitting(handle, wanted_recipe(method, **arguments))):
         yield model
-    finally:
-        handle.uninstall() if before is None else handle.install(before, correction)
 
 
 def wanted_reduction(method: str | Method | Reduction | None = None, **arguments: Any) -> Reduction:

@@ -41,7 +41,7 @@ class Cases:
         handle = hosts.find(model)
         facts, cost = handle.facts, handle.cost()
         amounts = settings.amounts or (default_amount(cost.num_patches, facts.depth),)
-        variants = build_variants(model, settings.methods, amounts)
+        variants = build_variants(model, settings.methods, amounts, settings.recipes)
         flows = {variant: token_flow(cost, facts.num_prefix, reduction_of(net)) for variant, net in variants.items()}
         roofline = Roofline(cost, settings.precision.products, settings.place) if settings.causes else None
         return cls(settings, variants, flows, roofline)

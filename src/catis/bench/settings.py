@@ -8,6 +8,7 @@ from dataclasses import dataclass
 import torch
 
 from catis.core.schedule import RLike
+from catis.recipes import Recipe
 from catis.runs.devices import choose_device
 
 __all__ = ["PRESETS", "Precision", "Protocol", "Settings"]
@@ -99,6 +100,7 @@ class Settings:
         threads: Threads of PyTorch on CPU; None for those it is set to.
         seed: Of the input and of the order within the rounds.
         causes: Also time the parts of a pass, for the reasons, and take the peak memory.
+        recipes: Timed too, as they are; with one, methods may be empty.
 
     Example:
         >>> Settings(methods=("tome",), protocol=PRESETS["paper"]).protocol.rounds
@@ -118,11 +120,12 @@ class Settings:
     threads: int | None = None
     seed: int = 0
     causes: bool = True
+    recipes: tuple[Recipe, ...] = ()
 
     def __post_init__(self) -> None:
         """Check what no other part would refuse."""
         choose_device(self.device)
-        if not self.methods:
+        if not self.methods and not self.recipes:
             raise ValueError("methods=(): expected at least one beside vanilla")
         if not self.compiled:
             raise ValueError("neither eager nor compiled rows were asked for: take at least one")

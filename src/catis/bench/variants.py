@@ -18,6 +18,7 @@ from catis.bench.settings import Precision
 from catis.bench.timing import Step
 from catis.core.reduction import Reduction
 from catis.core.schedule import RLike
+from catis.recipes import Recipe
 
 __all__ = [
     "Variant",
@@ -56,8 +57,12 @@ class Variant:
         return self.reduction == Reduction.none()
 
 
-def build_variants(model: nn.Module, methods: tuple[str, ...], amounts: tuple[RLike, ...]) -> dict[Variant, nn.Module]:
-    """Vanilla first, then every method at every amount. The model itself is not changed, and no weights are copied.
+def build_variants(
+    model: nn.Module, methods: tuple[str, ...], amounts: tuple[RLike, ...], recipes: tuple[Recipe, ...] = ()
+) -> dict[Variant, nn.Module]:
+    """Vanilla first, then every method at every amount, then recipes.
+
+    The model itself is not changed, and no weights are copied but those that a recipe has calibrated.
 
     Example:
         >>> import timm
@@ -70,6 +75,8 @@ def build_variants(model: nn.Module, methods: tuple[str, ...], amounts: tuple[RL
         for method in methods:
             variant = Variant(Reduction.of(method, r))
             table[variant] = apply(shared_copy(model), variant.reduction)
+    for recipe in recipes:
+        table[Variant(recipe.reduction)] = apply(shared_copy(model), recipe=recipe)
     return table
 
 

@@ -29,6 +29,7 @@ __all__ = [
     "ModelName",
     "Options",
     "Pretrained",
+    "RecipeSource",
     "Seed",
     "Store",
     "Threads",
@@ -69,6 +70,14 @@ MethodName = Annotated[str, typer.Option("--method", "-m", metavar="NAME", help=
 Options = Annotated[
     list[str] | None,
     of_reduction("--option", metavar="NAME=VALUE", help="Option of the method, such as tau=0.8; may be repeated."),
+]
+RecipeSource = Annotated[
+    str | None,
+    of_reduction(
+        "--recipe",
+        metavar="DIR",
+        help="Recipe in place of --method, -r and --option: a folder or file, or a name that `catis recipes` lists.",
+    ),
 ]
 Checkpoint = Annotated[
     Path | None, of_model("--checkpoint", metavar="FILE", help="Weights of the model: .safetensors, or .pth.")

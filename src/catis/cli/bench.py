@@ -21,6 +21,7 @@ from catis.cli.arguments import (
     Threads,
     of_computing,
     of_images,
+    of_reduction,
     output_option,
     progress_bar,
 )
@@ -43,6 +44,10 @@ def bench_command(
         typer.Option(
             "-r", metavar="R", help=f"{AMOUNT} May be repeated; by default 4/5 of the patches over the depth."
         ),
+    ] = None,
+    recipe: Annotated[
+        list[str] | None,
+        of_reduction("--recipe", metavar="DIR", help="Recipe to time, without -m or beside it; may be repeated."),
     ] = None,
     batch_size: Annotated[
         list[str] | None, typer.Option("--batch-size", "-b", metavar="N", help="Images per pass, or several: 1,8,64.")
@@ -91,6 +96,7 @@ def bench_command(
     from catis.bench import Precision, Settings, bench_model
     from catis.bench.report import write_results
     from catis.cli.bench_tables import show
+    from catis.recipes import load_recipe
     from catis.runs.devices import choose_device
 
     console = Console(highlight=False)
@@ -99,7 +105,7 @@ def bench_command(
         raise ValueError(f"--amp-dtype {amp_dtype} without --amp: it is the format of mixed precision")
     amp_kind = (amp_dtype or ("bfloat16" if place == "cpu" else "float16")) if amp else None
     settings = Settings(
-        methods=_methods(method),
+        methods=_methods(method) if method or not recipe else (),
         amounts=amounts,
         protocol=_protocol(preset, batch_size, num_warm_iter, num_bench_iter, max_seconds),
         compiled=(False,) * eager + (True,) * torchcompile,
@@ -108,6 +114,7 @@ def bench_command(
         threads=threads,
         seed=seed,
         causes=causes,
+        recipes=tuple(load_recipe(source) for source in recipe or ()),
     )
     sized: dict[str, Any] = {} if img_size is None else {"img_size": img_size}
     net = models.load_model(model, checkpoint, bool(pretrained), **sized)

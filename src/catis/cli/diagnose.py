@@ -18,10 +18,10 @@ from catis.cli.arguments import (
     CropShare,
     ImageSize,
     Limit,
-    MethodName,
     ModelName,
     Options,
     Pretrained,
+    RecipeSource,
     Seed,
     fetches_weights,
     of_images,
@@ -50,8 +50,11 @@ def diagnose_command(
     model: ModelName,
     data: Annotated[Path, typer.Option("--data", metavar="DIR", help="Folder of images; labels are not needed.")],
     r: AmountOrNone = None,
-    method: MethodName = "catis",
+    method: Annotated[
+        str | None, typer.Option("--method", "-m", metavar="NAME", help="Method; catis by default.")
+    ] = None,
     option: Options = None,
+    recipe: RecipeSource = None,
     checkpoint: Checkpoint = None,
     pretrained: Pretrained = None,
     img_size: ImageSize = None,
@@ -78,21 +81,26 @@ def diagnose_command(
         check_writable(file)
     amount, options = None if r is None else Schedule.from_text(r), parse_options(option)
 
+    from catis.api import wanted_recipe
     from catis.health.check import diagnose
     from catis.registry import create_method
     from catis.report.diagnosis import save_figure
     from catis.runs.spec import ModelSpec
 
     console = Console()
-    create_method(method, **options)
+    probe: dict[str, Any] = {"method": method or "catis", "r": amount, **options}
+    if recipe is not None:
+        probe = {"recipe": wanted_recipe(method, r=amount, recipe=recipe, **options)}
+    else:
+        create_method(method or "catis", **options)  # refused before a model is loaded
     weights, fetched = None if checkpoint is None else str(checkpoint), fetches_weights(model, checkpoint, pretrained)
     net, preprocessing = ModelSpec(model, weights, fetched, img_size=img_size, crop_pct=crop_pct).load()
     with progress_bar(console) as bar:
         task = bar.add_task("images", total=None)
         diagnosis = diagnose(
-            net, data, method=method, r=amount, corruption=corruption, severity=severity, seed=seed, measure=measure,
+            net, data, corruption=corruption, severity=severity, seed=seed, measure=measure,
             batch_size=batch_size, limit=limit, preprocessing=preprocessing,
-            progress=lambda done, total: bar.update(task, completed=done, total=total), **options,
+            progress=lambda done, total: bar.update(task, completed=done, total=total), **probe,
         )  # fmt: skip
     show(diagnosis, model, console, table)
     diagnosis.save(report)

@@ -24,6 +24,7 @@ from catis.cli.arguments import (
     ModelName,
     Options,
     Pretrained,
+    RecipeSource,
     Seed,
     Store,
     Workers,
@@ -67,6 +68,7 @@ def eval_command(
     ] = None,
     r: AmountOrNone = None,
     option: Options = None,
+    recipe: RecipeSource = None,
     prop_attn: Annotated[bool, of_reduction(help="Attention counts the sizes of merged tokens.")] = True,
     vanilla: Annotated[bool, of_reduction(help="Run the vanilla model too, for the agreement.")] = True,
     limit: Limit = None,
@@ -131,7 +133,7 @@ def eval_command(
     sets = [found for text in data for found in parse_data(text, limit=limit, seed=seed, class_map=mapped)]
     precision = _precision(amp, amp_dtype, model_dtype)
     usual = RunDefaults(batch_size, precision, choose_device(device), torchcompile, seed, on_error)
-    entries = _methods(method, r, prop_attn, parse_options(option))
+    entries = _methods(method, r, prop_attn, parse_options(option), recipe)
     plan = Plan(Path("catis eval"), Path(), (ModelEntry(model, spec),), entries, (), tuple(sets), defaults=usual)
     jobs = [job for job in expand(plan) if vanilla or not entries or not job.is_vanilla]
     kept = None if no_cache else ImageCache(cache or default_cache(), cache_limit)
@@ -154,18 +156,22 @@ def eval_command(
         raise typer.Exit(INTERRUPTED)
 
 
-def _methods(method: str | None, r: str | None, prop_attn: bool, options: dict[str, Any]) -> tuple[MethodEntry, ...]:
-    """The one method of the plan; none for the vanilla model alone."""
-    from catis.core.reduction import Reduction
+def _methods(
+    method: str | None, r: str | None, prop_attn: bool, options: dict[str, Any], recipe: str | None
+) -> tuple[MethodEntry, ...]:
+    """The one method of the plan, or a recipe; none for the vanilla model alone."""
+    from catis.api import wanted_recipe
     from catis.sweep.entries import MethodEntry
 
     schedule = None if r is None else Schedule.from_text(r)
-    if method is None:
+    if method is None and recipe is None:
         if (schedule is not None and not schedule.is_vanilla) or options:
             raise ValueError(f"-r {r}, --option {options}: say for which method with --method NAME")
         return ()
-    reduction = Reduction.of(method, schedule, prop_attn=prop_attn, **options)
-    return (MethodEntry(method, reduction, (reduction.schedule,)),)
+    wanted = wanted_recipe(method, r=schedule, prop_attn=None if prop_attn else False, recipe=recipe, **options)
+    if recipe is not None:
+        return (MethodEntry(recipe, wanted.reduction, from_recipe=True, correction=wanted.correction),)
+    return (MethodEntry(wanted.reduction.method.name, wanted.reduction, (wanted.reduction.schedule,)),)
 
 
 def _precision(amp: bool, amp_dtype: str, model_dtype: Any) -> Precision:
@@ -196,7 +202,8 @@ def _cells(record: Record) -> list[Any]:
     n = record.n_read if record.n_broken == 0 else f"{record.n_read} of {record.n_total}"
     top1 = f"{record.top1:5.2f} ({record.top1_low:.1f}-{record.top1_high:.1f})"
     same = None if record.agreement is None else round(record.agreement, 2)
-    method = f"{record.method} {record.schedule}".strip()
+    calibrated = "calibrated" if record.calibrated else ""
+    method = " ".join(filter(None, (record.method, record.schedule, calibrated)))
     gmacs = float(f"{record.gmacs:.3g}")
     return [record.data_title, method, top1, round(record.top5, 2), n, gmacs, record.tokens[-1], same]
 

@@ -8,7 +8,15 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 from rich.console import Console
 
-from catis.cli.arguments import AmountOrNone, Checkpoint, ModelName, Options, fetches_weights, parse_options
+from catis.cli.arguments import (
+    AmountOrNone,
+    Checkpoint,
+    ModelName,
+    Options,
+    RecipeSource,
+    fetches_weights,
+    parse_options,
+)
 from catis.core.schedule import Schedule
 from catis.files import check_writable
 
@@ -29,9 +37,7 @@ def export_command(
     method: Annotated[str | None, typer.Option("--method", "-m", help="Method; catis by default.")] = None,
     r: AmountOrNone = None,
     option: Options = None,
-    recipe: Annotated[
-        Path | None, typer.Option(metavar="FILE", help="Recipe in place of --method, -r and --option.")
-    ] = None,
+    recipe: RecipeSource = None,
     checkpoint: Checkpoint = None,
     pretrained: Annotated[
         bool | None,
@@ -59,12 +65,12 @@ def export_command(
             check_writable(file)
     amount, options = None if r is None else Schedule.from_text(r), parse_options(option)
 
-    from catis.api import apply, wanted_reduction
+    from catis.api import apply, wanted_recipe
     from catis.models import load_model
 
-    reduction = wanted_reduction(method, r=amount, recipe=recipe, **options)
+    wanted = wanted_recipe(method, r=amount, recipe=recipe, **options)
     net = load_model(model, checkpoint, fetches_weights(model, checkpoint, pretrained)).eval()
-    _export(apply(net, reduction), onnx, program, batch, tolerance, openvino, Console())
+    _export(apply(net, recipe=wanted), onnx, program, batch, tolerance, openvino, Console())
 
 
 def _export(

@@ -9,12 +9,12 @@ import typer
 from rich.console import Console
 
 from catis.cli.arguments import (
-    Amount,
+    AmountOrNone,
     Checkpoint,
     ImageSize,
-    MethodName,
     Options,
     Pretrained,
+    RecipeSource,
     fetches_weights,
     of_picture,
     output_option,
@@ -32,9 +32,12 @@ def show_command(
         str,
         typer.Option("--model", metavar="NAME", help="A timm or zoo model, or a transformers folder."),
     ],
-    r: Amount = "11",
-    method: MethodName = "catis",
+    r: AmountOrNone = None,
+    method: Annotated[
+        str | None, typer.Option("--method", "-m", metavar="NAME", help="Method; catis by default.")
+    ] = None,
     option: Options = None,
+    recipe: RecipeSource = None,
     checkpoint: Checkpoint = None,
     pretrained: Pretrained = None,
     img_size: ImageSize = None,
@@ -50,25 +53,28 @@ def show_command(
 ) -> None:
     """Draw which patches merge and which are evicted over the depth of a model, and name the class before and after.
 
+    Without -r, 11 patch tokens are removed in every block.
+
     Example: catis show photo.png --model tiny-12 -r 11 -o figure.png
     """
-    amount, options, blocks = Schedule.from_text(r), parse_options(option), _parse_blocks(after)
+    amount, options, blocks = None if r is None else Schedule.from_text(r), parse_options(option), _parse_blocks(after)
     check_writable(output, ".png")
 
-    from catis.core.reduction import Reduction
+    from catis.api import wanted_recipe
     from catis.models import is_zoo_model, load_model
     from catis.pictures.classes import name_classes
     from catis.pictures.drawing import stack
     from catis.pictures.files import trace_files
 
     console = Console(highlight=False, soft_wrap=True)
-    reduction = Reduction.of(method, amount, **options)
+    usual = Schedule(11) if recipe is None else None
+    wanted = wanted_recipe(method, r=amount or usual, recipe=recipe, **options)
     fetched = fetches_weights(model, checkpoint, pretrained)
     net = load_model(model, checkpoint, fetched, **({} if img_size is None else {"img_size": img_size}))
-    traced, captions = trace_files(net, images, reduction, name_classes(net))
+    traced, captions = trace_files(net, images, wanted, name_classes(net))
     if not fetched and checkpoint is None and not is_zoo_model(model) and not Path(model).is_dir():
         console.print(f"[yellow]note:[/yellow] {model} has random weights; add --checkpoint FILE or --pretrained")
-    traced.table(f"{model}, {method} r={r}, {len(images)} image(s)").print(console)
+    traced.table(f"{model}, {wanted.reduction}, {len(images)} image(s)").print(console)
     style: dict[str, Any] = {"heat_maps": heat_maps, "evicted": evicted}
     figures = [traced.show(place, blocks, caption=caption, **style) for place, caption in enumerate(captions)]
     with replacing(output) as partial:

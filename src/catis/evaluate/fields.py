@@ -35,6 +35,7 @@ def identity_of(spec: RunSpec, reduction: Reduction, model: LoadedModel, images:
         "weights": model.weights,
         "preprocessing": json.loads(json.dumps(asdict(model.preprocessing))),  # as a record's file gives it back
         **_reduction_fields(Reduction.none() if reduction.is_vanilla else reduction),
+        **({} if spec.correction is None else {"calibrated": spec.correction.digest}),  # other runs keep their names
         "data": spec.data.name,
         "corruption": spec.data.corruption,
         "severity": spec.data.severity,

@@ -96,7 +96,7 @@ def evaluate_run(
     images = images or model.images(spec, workers=workers, cache=cache)
     identity = identity or identify(spec, model, images)
     started = time.perf_counter()
-    with applied(model.module, identity.reduction):
+    with applied(model.module, identity.reduction, correction=spec.correction):
         outcome = predict(model.module, images, model.preprocessing, spec, retry=retry, progress=progress)
     seconds = time.perf_counter() - started
     record = Record(

@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 from torch import nn
 
 from catis import hosts
+from catis.api import applied
 from catis.core.method import Method
 from catis.core.schedule import RLike
 from catis.data.batches import batches
@@ -26,6 +27,7 @@ from catis.health.critical_r import image_source, measure_critical_r
 from catis.health.probes import ReducedProbe, VanillaProbe
 from catis.inference import batch_images, evaluating
 from catis.methods.catis import Catis
+from catis.recipes import Recipe, RecipeLike, load_recipe
 from catis.registry import create_method
 
 __all__ = ["Progress", "diagnose"]
@@ -50,6 +52,7 @@ def diagnose(
     channels: bool = True,
     measure: bool = False,
     progress: Progress | None = None,
+    recipe: RecipeLike | None = None,
     **options: Any,
 ) -> Diagnosis:
     """Check a model's health under token reduction, on images without labels. The model comes back as it was.
@@ -71,9 +74,11 @@ def diagnose(
         channels: Replay merges and evictions apart where the method does both (two more passes).
         measure: Also measure r_crit by bisection (about six more passes of the reduced model).
         progress: Called with (done, total) after each batch.
+        recipe: A recipe to probe in place of method, r and options, with its calibrated weights.
         options: Options of the method.
 
     Raises:
+        ValueError: A bad method, amount or option, or a recipe that does not fit the model.
         NoImagesError: The folder has no images.
         CatisError: Not one image could be read.
 
@@ -85,10 +90,11 @@ def diagnose(
         4
     """
     built = method if isinstance(method, Method) else create_method(method, **options)
+    probed = None if recipe is None else _fitting(model, recipe, measure, r=r, options=options or None)
     prepared = preprocessing or hosts.find(model).preprocessing()
     source = image_source(data, prepared, limit)
     vanilla = VanillaProbe(model, built if isinstance(built, Catis) else Catis())
-    reduced = ReducedProbe(model, built, r, channels=channels)
+    reduced = ReducedProbe(model, built, r, recipe=probed, channels=channels)
     broken: list[BrokenImage] = []
     damage = partial(_damage, name=corruption, severity=severity)
     complete = True
@@ -114,6 +120,18 @@ def diagnose(
         )
     unread = tuple((item.name, item.reason) for item in broken)
     return conclude(vanilla, reduced, type(model).__name__, f"{corruption} {severity}", unread, complete, measured)
+
+
+def _fitting(model: nn.Module, source: RecipeLike, measure: bool, **beside: Any) -> Recipe:
+    """The recipe, once it is known to fit the model."""
+    given = [name for name, value in beside.items() if value is not None]
+    if given:
+        raise ValueError(f"recipe= was given together with {', '.join(given)}: a recipe says all of it, so edit it")
+    if measure:
+        raise ValueError("r_crit is measured of a method at one r in all blocks, not of a recipe: drop one of the two")
+    recipe = load_recipe(source)
+    with applied(model, recipe=recipe):
+        return recipe
 
 
 def _damage(pixels: NDArray[np.uint8], seed: int, *, name: str, severity: int) -> NDArray[np.uint8]:

@@ -10,7 +10,6 @@ import torch
 from torch import Tensor, nn
 
 from catis import hosts
-from catis.api import applied
 from catis.core.block import BlockRecord, Recorder
 from catis.core.method import Method
 from catis.core.reduction import Reduction
@@ -23,7 +22,9 @@ from catis.diagnostics.estimates import Estimate, LayerMeans
 from catis.diagnostics.prediction import FlipCurve
 from catis.diagnostics.replay import Decisions, Replay
 from catis.diagnostics.verdict import share_interval
+from catis.hosts.correction import Correction
 from catis.methods.catis import Catis
+from catis.recipes import Recipe
 
 __all__ = ["ReducedProbe", "Reference", "VanillaProbe", "watch"]
 
@@ -99,11 +100,22 @@ class ReducedProbe:
         model: The model, in eval mode.
         method: Method to probe.
         r: Amount; None removes half of the patch tokens over the whole depth.
+        recipe: In place of both; whoever passes it has seen that it fits the model.
         channels: Whether to replay merges and evictions apart where the method does both (two more passes).
     """
 
-    def __init__(self, model: nn.Module, method: Method, r: RLike | None, *, channels: bool = False) -> None:
-        self.model, self.method, self._r, self._channels = model, method, r, channels
+    def __init__(
+        self,
+        model: nn.Module,
+        method: Method,
+        r: RLike | None,
+        *,
+        recipe: Recipe | None = None,
+        channels: bool = False,
+    ) -> None:
+        self.model, self._r, self._channels = model, r, channels
+        self.method = method if recipe is None else recipe.reduction.method
+        self._recipe, self._correction = recipe, None if recipe is None else recipe.correction
         self.facts = hosts.find(model).facts
         self.off, self.distortion, self.flips = OffDiagonal(), Distortion(), FlipCurve()
         self.apart: dict[str, Distortion] = {}
@@ -124,7 +136,8 @@ class ReducedProbe:
             decisions.add(block)
             last[:] = [cosine_distance(known, feature)]
 
-        found = watch(self.model, Reduction(self.method, self.schedule), clean, record)
+        wanted = Reduction(self.method, self.schedule) if self._recipe is None else self._recipe.reduction
+        found = watch(self.model, wanted, clean, record, self._correction)
         if self._channels and self._does_both():
             self._replay(clean, reference, decisions)
         if found is not None and reference.classes is not None:
@@ -156,18 +169,22 @@ class ReducedProbe:
                 feature = summary_feature(block, self.facts.has_cls)
                 metric.update(block.index, reference.features[block.index], feature)
 
-            watch(self.model, Reduction(Replay(decisions, merge=merge, evict=not merge)), clean, record)
+            replayed = Reduction(Replay(decisions, merge=merge, evict=not merge))
+            watch(self.model, replayed, clean, record, self._correction)
 
     def _choose_schedule(self, num_patches: int) -> None:
         if self.num_patches:
             return
         self.num_patches = num_patches
         r = max(1, num_patches // (2 * self.facts.depth)) if self._r is None else self._r
-        self.schedule = Schedule.parse(0 if self.method.own_amounts else r).bound(self.facts.depth)
+        given = Schedule.parse(0 if self.method.own_amounts else r)
+        self.schedule = (given if self._recipe is None else self._recipe.reduction.schedule).bound(self.facts.depth)
 
 
-def watch(model: nn.Module, reduction: Reduction, images: Tensor, record: Recorder) -> Tensor | None:
+def watch(
+    model: nn.Module, reduction: Reduction, images: Tensor, record: Recorder, correction: Correction | None = None
+) -> Tensor | None:
     """Run the model under a reduction, watched; returns the predicted classes, and leaves the model as it was."""
     handle = hosts.find(model)
-    with applied(model, reduction), handle.watching(record):
+    with handle.installed(handle.facts.bound(reduction), correction), handle.watching(record):
         return handle.classes(model(images))

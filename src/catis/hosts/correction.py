@@ -74,10 +74,11 @@ class Correction:
         Raises:
             ValueError: The message says both.
         """
-        if reduction != self.reduction:
+        changed = self.difference(reduction)
+        if changed:
             raise ValueError(
-                f"the weights were calibrated for another reduction than the one they come with: "
-                f"{_difference(self.reduction.to_json(), reduction.to_json())}; calibrate again, or change it back"
+                f"the weights were calibrated for another reduction than the one they come with: {changed}; calibrate "
+                "again, or change it back"
             )
         if any(weight.is_meta for weight in vanilla.values()):
             raise ValueError(
@@ -94,6 +95,12 @@ class Correction:
                 f"the calibrated weights belong to a model whose {dtype} weights have the hash {self.hashes[dtype]}, "
                 f"this model's have {found}: {self._why(vanilla)}"
             )
+
+    def difference(self, reduction: Reduction) -> str:
+        """How a reduction differs from the one it was fitted for; empty if it does not."""
+        first, second = self.reduction.to_json(), reduction.to_json()
+        names = [name for name in {**first, **second} if first.get(name) != second.get(name)]
+        return "; ".join(f"{name} was {first.get(name)}, is {second.get(name)}" for name in names)
 
     def _why(self, vanilla: Mapping[str, Tensor]) -> str:
         """What may have happened to a model with other weights."""
@@ -127,8 +134,3 @@ def _name(dtype: torch.dtype) -> str:
 
 def _same(own: Tensor, value: Tensor) -> bool:
     return own.shape == value.shape and torch.equal(own.detach().cpu(), value.to("cpu", own.dtype))
-
-
-def _difference(first: Mapping[str, Any], second: Mapping[str, Any]) -> str:
-    names = [name for name in {**first, **second} if first.get(name) != second.get(name)]
-    return "; ".join(f"{name} was {first.get(name)}, is {second.get(name)}" for name in names)

@@ -213,6 +213,16 @@ class Handle(ABC):
         set_class(self.vit, base_class(self.vit))
         vars(self.vit).pop("catis_reduction", None)
 
+    @contextmanager
+    def installed(self, reduction: Reduction, correction: Correction | None = None) -> Iterator[None]:
+        """`install` for the length of a with-block; what was on the model before comes back, also after an error."""
+        before, weights = self.reduction, self.correction
+        self.install(reduction, correction)
+        try:
+            yield
+        finally:
+            self.uninstall() if before is None else self.install(before, weights)
+
     def _give_back(self) -> None:
         if self._calibrated is not None:
             give_back(self.model, self._calibrated.replaced)

@@ -99,8 +99,8 @@ def replace_weights(places: Sequence[Place], values: Mapping[str, Tensor]) -> tu
     """Put values at their places, on the device and in the type of what is there; returns what to give back."""
     olds = [place.parameter for place in places]
     news = [
-        nn.Parameter(torch.empty_like(old).copy_(values[place.full_name]), requires_grad=old.requires_grad)
-        for place, old in zip(places, [old.detach() for old in olds], strict=True)
+        nn.Parameter(torch.empty_like(old.detach()).copy_(values[place.full_name]), requires_grad=old.requires_grad)
+        for place, old in zip(places, olds, strict=True)
     ]
     for place, new in zip(places, news, strict=True):  # all are made before the first is put in
         place.module._parameters[place.name] = new

@@ -10,30 +10,30 @@ from torch import nn
 
 from catis import hosts
 from catis.api import applied
-from catis.core.reduction import Reduction
 from catis.data.images import BrokenImage, Pixels, Preprocessing, read_image
 from catis.inference import batch_images, evaluating
 from catis.pictures.classes import describe_change
 from catis.pictures.tracing import Trace, trace
+from catis.recipes import Recipe
 
 __all__ = ["trace_files"]
 
 
 def trace_files(
-    model: nn.Module, files: Sequence[Path], reduction: Reduction, name: Callable[[int], str]
+    model: nn.Module, files: Sequence[Path], recipe: Recipe, name: Callable[[int], str]
 ) -> tuple[Trace, list[str]]:
-    """Trace a model under a reduction on image files, and say what it took each for before and after.
+    """Trace a model under a recipe on image files, and say what it took each for before and after.
 
     Args:
         model: A vanilla model; it comes back as it was.
         files: Images, all traced in one batch, prepared as the model's configuration says.
-        reduction: What to put on it.
+        recipe: What to put on it.
         name: How classes are called.
 
     Raises:
         ValueError: A file is not there, or no image that can be read.
     """
-    with applied(model, reduction):  # what does not fit the model is told before an image is read
+    with applied(model, recipe=recipe):  # what does not fit the model is told before an image is read
         handle = hosts.find(model)
         preprocessing = handle.preprocessing()
         images = batch_images([_read(file, preprocessing) for file in files], preprocessing, model)

@@ -109,10 +109,9 @@ def load_recipe(source: RecipeLike) -> Recipe:
     content = _content(file)
     entry = content.get("weights") if isinstance(content, Mapping) else None
     recipe = Recipe.from_json(content, str(file), None if entry is None else read_weights(entry, file))
-    if recipe.correction is not None and recipe.correction.reduction != recipe.reduction:
-        was, now = recipe.correction.reduction.to_json(), recipe.reduction.to_json()
-        changed = ", ".join(name for name in now if now[name] != was.get(name))
-        raise ValueError(f"{file}: its weights were calibrated for another reduction, {changed} was changed since")
+    changed = "" if recipe.correction is None else recipe.correction.difference(recipe.reduction)
+    if changed:
+        raise ValueError(f"{file} was changed since its weights were calibrated: {changed}")
     return recipe
 
 

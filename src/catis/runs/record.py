@@ -70,6 +70,7 @@ class Record:
         predictions: File beside the record with the predictions, None without one.
         environment: What may differ between two runs of the same name: date, seconds, device, batch size, paths.
         schema: Version of these fields.
+        calibrated: Hash of the calibrated weights that were put on; empty if the model ran with its own.
     """
 
     name: str
@@ -116,6 +117,7 @@ class Record:
     predictions: str | None = None
     environment: Mapping[str, Any] = field(default_factory=dict)
     schema: int = SCHEMA
+    calibrated: str = ""
 
     @property
     def data_title(self) -> str:
@@ -149,6 +151,7 @@ class Record:
         checksum = content.pop("checksum")
         if checksum != _checksum(content):
             raise DamagedRecordError("its checksum is not that of its content: the file was changed or damaged")
+        content = {"calibrated": "", **content}  # older records do not say it
         unlike = {option.name for option in fields(cls)} ^ set(content)
         if unlike:
             raise DamagedRecordError(f"fields missing or unknown: {', '.join(sorted(unlike))}")

@@ -11,6 +11,7 @@ from torch import nn
 from catis import hosts
 from catis.core.reduction import Reduction
 from catis.data.preprocessing import Preprocessing
+from catis.hosts.correction import Correction
 
 __all__ = ["PRECISIONS", "DataSpec", "ModelSpec", "OnError", "Precision", "RunSpec"]
 
@@ -113,6 +114,7 @@ class RunSpec:
         model: The model.
         data: The data set.
         reduction: What is put on the model; nothing for the vanilla model.
+        correction: Calibrated weights that are put on with it.
         batch_size: Images per batch.
         precision: The model's dtype, or autocast; see PRECISIONS.
         device: Where it runs.
@@ -135,6 +137,7 @@ class RunSpec:
     compile: bool = False
     seed: int = 0
     on_error: OnError = "skip"
+    correction: Correction | None = None
 
     def __post_init__(self) -> None:
         if self.precision not in PRECISIONS:
@@ -147,4 +150,4 @@ class RunSpec:
     @property
     def vanilla(self) -> RunSpec:
         """The same run of the vanilla model."""
-        return replace(self, reduction=Reduction.none())
+        return replace(self, reduction=Reduction.none(), correction=None)

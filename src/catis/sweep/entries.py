@@ -7,6 +7,7 @@ from pathlib import Path
 
 from catis.core.reduction import Reduction
 from catis.core.schedule import Schedule
+from catis.hosts.correction import Correction
 from catis.runs.spec import DataSpec, ModelSpec, OnError, Precision
 
 __all__ = ["Exclude", "MethodEntry", "ModelEntry", "Plan", "RunDefaults"]
@@ -24,11 +25,21 @@ class ModelEntry:
 
 @dataclass(frozen=True)
 class MethodEntry:
-    """A method with one choice of its options, still without an amount, and amounts of its own."""
+    """A method with one choice of its options, still without an amount, and amounts of its own; or a whole recipe.
+
+    Attributes:
+        label: What it is called in the plan.
+        reduction: The method; all of the reduction, if it is a recipe's.
+        amounts: Its own; None for those of the model or of the plan.
+        from_recipe: Whether the reduction is whole, amounts too.
+        correction: The recipe's calibrated weights.
+    """
 
     label: str
     reduction: Reduction
     amounts: tuple[Schedule, ...] | None = None
+    from_recipe: bool = False
+    correction: Correction | None = None
 
 
 @dataclass(frozen=True)

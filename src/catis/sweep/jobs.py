@@ -28,18 +28,20 @@ class Job:
         method: Label of the method, with its options; "vanilla" for the vanilla model.
         data: Title of the data set.
         spec: What is to be run.
+        from_recipe: Whether the method's label stands for the amounts too.
     """
 
     model: str
     method: str
     data: str
     spec: RunSpec
+    from_recipe: bool = False
 
     @property
     def label(self) -> str:
         """What `--only` and `--skip` match, and what is printed: "vit-s tome r=13 imagenet"."""
         reduction = self.spec.reduction
-        amount = "" if self.is_vanilla or reduction.r is None else f"r={reduction.schedule}"
+        amount = "" if self.is_vanilla or reduction.r is None or self.from_recipe else f"r={reduction.schedule}"
         return " ".join(word for word in (self.model, self.method, amount, self.data) if word)
 
     @property
@@ -79,7 +81,7 @@ def expand(plan: Plan, *, limit: int | None = None, only: Patterns = ("*",), ski
             kept = [job for job in group if not any(_excludes(rule, job) for rule in plan.excludes)]
             wanted = [job for job in kept if _matches(job, only) and not _matches(job, skip)]
             if wanted and not wanted[0].is_vanilla:  # agreement is measured against it
-                wanted.insert(0, replace(wanted[0], method=VANILLA, spec=wanted[0].spec.vanilla))
+                wanted.insert(0, Job(wanted[0].model, VANILLA, wanted[0].data, wanted[0].spec.vanilla))
             jobs += wanted
     if not jobs:
         raise PlanError(
@@ -98,12 +100,13 @@ def _group(plan: Plan, model: ModelEntry, data: DataSpec) -> Iterator[Job]:
     yield Job(model.label, VANILLA, data.title, spec)
     for method in plan.methods:
         for reduction in _reductions(plan, model, method):
-            yield Job(model.label, method.label, data.title, replace(spec, reduction=reduction))
+            run = replace(spec, reduction=reduction, correction=method.correction)
+            yield Job(model.label, method.label, data.title, run, method.from_recipe)
 
 
 def _reductions(plan: Plan, model: ModelEntry, method: MethodEntry) -> list[Reduction]:
     """The method at its own amounts, else the model's, else the plan's; once if it decides the amounts itself."""
-    if method.reduction.method.own_amounts:
+    if method.from_recipe or method.reduction.method.own_amounts:
         return [method.reduction]
     amounts = method.amounts or model.amounts or plan.amounts
     if not amounts:

@@ -10,6 +10,7 @@ from typing import Any
 from catis.core.reduction import VANILLA, Reduction
 from catis.core.schedule import Schedule
 from catis.data.corruptions import CORRUPTIONS
+from catis.recipes import load_recipe
 from catis.registry import create_method
 from catis.runs.data_names import CORRUPTED, SEVERITIES, SHIFTED, ZOO
 from catis.runs.spec import PRECISIONS, DataSpec, ModelSpec
@@ -94,6 +95,8 @@ def _channels(table: Table, key: str) -> tuple[float, float, float] | None:
 
 
 def _methods(table: Table) -> list[MethodEntry]:
+    if "recipe" in table.keys():  # noqa: SIM118
+        return [_recipe(table)]
     name = table.take("name", str)
     fixed, grid = table.take("options", dict, {}), table.table("grid")
     amounts, prop_attn = _amounts(table), table.take("prop_attn", bool, True)
@@ -110,6 +113,16 @@ def _method(
     method = _checked(table, "", create_method, name, **options)
     words = [name, *(f"{key}={value}" for key, value in options.items()), *([] if prop_attn else ["prop_attn=False"])]
     return MethodEntry(" ".join(words), Reduction(method, prop_attn=prop_attn), amounts)
+
+
+def _recipe(table: Table) -> MethodEntry:
+    """A recipe in place of a method with its amounts: a path relative to the plan, or a name that comes with catis."""
+    given, beside = table.take("recipe", str), table.place("recipe")
+    source = given if beside is None or not beside.exists() else beside
+    label = table.take("name", str, given)
+    table.close()
+    recipe = _checked(table, "recipe", load_recipe, source)
+    return MethodEntry(label, recipe.reduction, from_recipe=True, correction=recipe.correction)
 
 
 def _data(table: Table) -> list[DataSpec]:
@@ -185,7 +198,7 @@ def _checked(table: Table, key: str, make: Callable[..., Any], *values: Any, **a
     """Call something that checks its arguments, and say where in the plan they are written if it refuses."""
     try:
         return make(*values, **arguments)
-    except ValueError as error:
+    except (ValueError, OSError) as error:
         raise table.error(key, str(error)) from error
 
 
