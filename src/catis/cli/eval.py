@@ -188,8 +188,8 @@ def show(records: Sequence[Record], model: str, console: Console) -> None:
 
     columns = ["data", "method", "top-1 (95 %)", "top-5", "n", "GMACs", "tokens", "agree"]
     Table(columns, [_cells(record) for record in records], title=model).print(console)
-    for method in dict.fromkeys((record.method, record.schedule) for record in records):
-        same = [record for record in records if (record.method, record.schedule) == method]
+    for method in dict.fromkeys((record.method_title, record.schedule) for record in records):
+        same = [record for record in records if (record.method_title, record.schedule) == method]
         word = " ".join(filter(None, method))
         average = shift_average(same)
         if average is not None:
@@ -202,8 +202,7 @@ def _cells(record: Record) -> list[Any]:
     n = record.n_read if record.n_broken == 0 else f"{record.n_read} of {record.n_total}"
     top1 = f"{record.top1:5.2f} ({record.top1_low:.1f}-{record.top1_high:.1f})"
     same = None if record.agreement is None else round(record.agreement, 2)
-    calibrated = "calibrated" if record.calibrated else ""
-    method = " ".join(filter(None, (record.method, record.schedule, calibrated)))
+    method = f"{record.method_title} {record.schedule}".strip()
     gmacs = float(f"{record.gmacs:.3g}")
     return [record.data_title, method, top1, round(record.top5, 2), n, gmacs, record.tokens[-1], same]
 

@@ -100,7 +100,7 @@ def _difference(pair: Pair) -> list[Any]:
     assert difference is not None
     numbers = [round(value, 2) for value in (record.top1, difference.points, difference.low, difference.high)]
     counts = [difference.gained, difference.lost, difference.n, float(f"{difference.p_value:.2g}")]
-    return [record.model, record.data_title, record.method, record.schedule, *numbers, *counts]
+    return [record.model, record.data_title, record.method_title, record.schedule, *numbers, *counts]
 
 
 def _print(table: Table, form: Format, output: Path | None) -> None:

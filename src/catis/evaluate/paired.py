@@ -28,14 +28,15 @@ def paired_differences(store: Store, records: Sequence[Record], against: str) ->
     Args:
         store: Where the predictions are.
         records: The runs; the reference's are looked for among them.
-        against: Name of a method, "vanilla" for the vanilla model (then whatever the amounts), or name of one run.
+        against: Name of a method, such as "tome" or, with calibrated weights, "tome calibrated"; "vanilla" for the
+            vanilla model (then whatever the amounts); or name of one run.
 
     Raises:
         ValueError: The store has no run of the reference.
     """
-    references = [record for record in records if against in (record.method, record.name)]
+    references = [record for record in records if against in (record.method_title, record.name)]
     if not references:
-        known = ", ".join(sorted({record.method for record in records})) or "none"
+        known = ", ".join(sorted({record.method_title for record in records})) or "none"
         raise ValueError(f"--against {against}: no such run here; methods that are: {known}")
     chosen = {record.name for record in references}
     free = against == "vanilla" or against in chosen  # a single run is the reference whatever the amounts

@@ -22,14 +22,15 @@ COLUMNS = {
     "top1_high": "DOUBLE", "top5": "DOUBLE", "top5_low": "DOUBLE", "top5_high": "DOUBLE", "agreement": "DOUBLE",
     "agreement_n": "INTEGER", "gmacs": "DOUBLE", "gmacs_vanilla": "DOUBLE", "gmacs_matching": "DOUBLE",
     "patches": "INTEGER", "tokens": "INTEGER[]", "versions": "JSON", "predictions": "VARCHAR", "environment": "JSON",
-    "schema": "INTEGER",
+    "schema": "INTEGER", "calibrated": "VARCHAR",
 }  # fmt: skip
 """Columns of the table `results`, one for each field of a record."""
 SUMMARY = """
-    SELECT model, data || coalesce('@' || corruption || ':' || severity, '') AS data, method, schedule AS r,
+    SELECT model, data || coalesce('@' || corruption || ':' || severity, '') AS data,
+        if(calibrated = '', method, method || ' calibrated') AS method, schedule AS r,
         round(top1, 2) AS top1, round(top1_low, 2) AS low, round(top1_high, 2) AS high, round(top5, 2) AS top5,
         n_read AS n, n_broken AS broken, round(gmacs, 3) AS gmacs, tokens[-1] AS tokens, round(agreement, 2) AS agree
-    FROM results ORDER BY model, 2, method, results.gmacs DESC
+    FROM results ORDER BY model, 2, 3, results.gmacs DESC
 """
 
 
@@ -83,7 +84,8 @@ def _fill(connection: Any, store: Store, records: Sequence[Record]) -> None:
         return
     files = [str(store.path(record.name)) for record in records]
     read = f"read_json($files, columns = {{{columns}}}, format = 'auto', maximum_object_size = 268435456)"
-    connection.execute(f"CREATE TABLE results AS SELECT * FROM {read}", {"files": files})
+    old = "REPLACE (coalesce(calibrated, '') AS calibrated)"  # records of before do not say it
+    connection.execute(f"CREATE TABLE results AS SELECT * {old} FROM {read}", {"files": files})
     tables = [str(store.folder / record.predictions) for record in records if record.predictions]
     if tables:
         listed = ", ".join("'" + table.replace("'", "''") + "'" for table in tables)

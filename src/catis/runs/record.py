@@ -124,6 +124,11 @@ class Record:
         """Name of the data set, with the corruption if there is one."""
         return DataSpec(self.data, corruption=self.corruption, severity=self.severity).title
 
+    @property
+    def method_title(self) -> str:
+        """Name of the method, and whether calibrated weights ran with it."""
+        return f"{self.method} calibrated" if self.calibrated else self.method
+
     def content(self) -> dict[str, Any]:
         """Everything that two runs of the same name share."""
         return {name: value for name, value in asdict(self).items() if name != "environment"}
