@@ -13,7 +13,7 @@ from catis.core.execute import in_grid_order, unmerge
 from catis.core.parts import BlockParts
 from catis.core.reduction import Reduction
 from catis.core.state import TokenState
-from catis.hosts.hf_families import Family
+from catis.hosts.hf_family import Family
 from catis.hosts.hooks import Convention, around_blocks, run_heard
 from catis.native.accelerator import accelerator_for
 
@@ -49,7 +49,7 @@ def run_family(
             checkpointing=model.training and any(block.gradient_checkpointing for block in blocks),
             accelerator=accelerator_for(x),
             record=record,
-            around=around_blocks(blocks),
+            around=around_blocks(blocks, family.block_returns),
         )
 
     return run_heard(family.container_of(model), run, x, _ENCODER)

@@ -17,7 +17,8 @@ from catis.hosts.handle import BlockLinears, Handle, ModelFacts
 from catis.hosts.hf_cost import image_size
 from catis.hosts.hf_families import Family, family_of
 from catis.hosts.hf_processor import saved_preprocessing
-from catis.hosts.swap import base_class, vanilla_unless_reduced
+from catis.hosts.swap import Reduced, base_class, vanilla_unless_reduced
+from catis.hosts.tower_tokens import refuse_grid_readers, shorten_prompts
 
 __all__ = ["HfHandle"]
 
@@ -43,6 +44,25 @@ class HfHandle(Handle):
         """Check every part that reduction touches, on the vanilla class."""
         return hf_check.inspect(self.vit, base_class(self.vit), self.family)
 
+    def check_output(self, output: str) -> None:
+        """Refuse `tokens` for a model that cannot take fewer of them."""
+        if output == "tokens":
+            refuse_grid_readers(self.model)
+
+    def install(self, reduction: Reduction) -> None:
+        """Put a reduction on the tower, and with `output="tokens"` a shorter prompt on the whole model."""
+        super().install(reduction)
+        self._shorten(reduction.output == "tokens" and not reduction.is_vanilla)
+
+    def uninstall(self) -> None:
+        """Make the tower and the whole model the vanilla ones again."""
+        super().uninstall()
+        self._shorten(False)
+
+    def _shorten(self, on: bool) -> None:
+        if self.model is not self.vit and (on or issubclass(type(self.model), Reduced)):
+            shorten_prompts(self.model, on)
+
     def run(self, reduction: Reduction, record: Recorder | None, *args: Any, **kwargs: Any) -> Any:
         """Forward under reduction."""
         return hf_model.forward_like(base_class(self.vit))(self.vit, reduction, *args, record=record, **kwargs)
@@ -61,8 +81,10 @@ class HfHandle(Handle):
         return [_linears(self.family, block) for block in self.family.blocks_of(self.vit)]
 
     def example_shape(self, batch: int) -> tuple[int, ...]:
-        """(B, 3, H, W), or (B, T, 3, H, W) of clips."""
+        """(B, 3, H, W), (B, T, 3, H, W) of clips, or (B, T, bins) of spectrograms."""
         config = self.vit.config
+        if hasattr(config, "num_mel_bins"):
+            return (batch, config.max_length, config.num_mel_bins)
         if not hasattr(config, "image_size"):
             raise UnsupportedModelError(
                 f"{type(self.vit).__name__} takes patches that its processor has cut, of images of any size: prepare "

@@ -17,6 +17,7 @@ from transformers.utils import ModelOutput
 from catis.core.block import BlockRecord, Recorder
 from catis.core.reduction import Reduction
 from catis.hosts import tower_model
+from catis.hosts.hf_backbone import read_maps
 from catis.hosts.hf_blocks import EVERY, run_family, shown
 from catis.hosts.hf_families import family_of
 
@@ -58,12 +59,16 @@ def run(
     wanted = _wanted_hidden_states(model, flags)
     if family.packed:
         return tower_model.run(model, family, reduction, inputs, flags, wanted, record)
+    if family.backbone:
+        flags["output_hidden_states"], wanted = flags.get("output_hidden_states"), EVERY
     x, positions, extra = family.embed(model, **inputs)
     hidden: list[Tensor | None] = [x] if wanted is EVERY else []
     show = partial(shown, reduction)
     watch = record if wanted is None else _collector(wanted, hidden, show, record)
     parts = [family.parts(block).heard() for block in family.blocks_of(model)]
     tokens, state = run_family(model, family, reduction, parts, x, positions, watch)
+    if family.backbone:
+        return read_maps(model, family, inputs, flags, x, hidden)
     size = state.size if reduction.method.weighs_pool else None
     output = family.finish(model, tokens, size, partial(show, state=state), extra)
     if wanted is not None:

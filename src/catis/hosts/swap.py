@@ -42,6 +42,8 @@ class Reduced(nn.Module):
     def extra_repr(self) -> str:
         """Say in the printed model that it is reduced, since the class name does not."""
         own = super().extra_repr()
+        if "catis_reduction" not in vars(self):  # the model around a tower, which has none of its own
+            return own
         calibrated = ", calibrated" if "catis_calibrated" in vars(self) else ""
         return f"{own}{', ' if own else ''}catis={self.catis_reduction}{calibrated}"
 
