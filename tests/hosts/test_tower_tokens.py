@@ -11,6 +11,7 @@ from torch import Tensor
 
 import catis
 from catis import hosts
+from catis.recipes.files import recipe_of
 from tests.hosts import tower_reference as reference
 from tests.hosts.hf_models import build as build_encoder
 from tests.hosts.tower_models import IMAGE, build, call_of, pixels, prompt
@@ -92,7 +93,7 @@ def test_labels_batches_and_the_recipe() -> None:
     output = model(**batch, pixel_values=pixels(2, 3, 32, 32), labels=labels)
     assert output.logits.shape[1] == text["input_ids"].shape[1] - 9
     assert output.loss.isfinite()
-    content = catis.recipe.recipe_of(model).to_json()
+    content = recipe_of(model).to_json()
     assert content["output"] == "tokens"
     other = catis.apply(build("LLaVA-CLIP"), recipe=content)
     assert torch.equal(other(**batch, pixel_values=pixels(2, 3, 32, 32)).logits, output.logits)

@@ -12,6 +12,7 @@ from catis.core.reduction import Reduction
 from catis.data.preprocessing import Preprocessing
 from catis.errors import UnsupportedModelError
 from catis.hosts import hf_check, hf_cost, hf_model
+from catis.hosts.correction import Correction
 from catis.hosts.cost import ModelCost, linears_in
 from catis.hosts.handle import BlockLinears, Handle, ModelFacts
 from catis.hosts.hf_cost import image_size
@@ -49,9 +50,9 @@ class HfHandle(Handle):
         if output == "tokens":
             refuse_grid_readers(self.model)
 
-    def install(self, reduction: Reduction) -> None:
+    def install(self, reduction: Reduction, correction: Correction | None = None) -> None:
         """Put a reduction on the tower, and with `output="tokens"` a shorter prompt on the whole model."""
-        super().install(reduction)
+        super().install(reduction, correction)
         self._shorten(reduction.output == "tokens" and not reduction.is_vanilla)
 
     def uninstall(self) -> None:
