@@ -123,7 +123,7 @@ def test_reference_forms_leave_the_sequence_short_as_their_authors_do() -> None:
 
 
 def test_what_catis_does_not_know_is_named() -> None:
-    for kind, config in ((hf.BeitModel, hf.BeitConfig), (hf.Dinov2Backbone, hf.Dinov2Config)):
+    for kind, config in ((hf.BeitModel, hf.BeitConfig), (hf.TimesformerModel, hf.TimesformerConfig)):
         with pytest.raises(UnsupportedModelError, match=f"{kind.__name__}.*transformers ViT, DeiT"):
             catis.apply(kind(config(**{**SMALL, "num_hidden_layers": 1})), "tome", r=1)
 

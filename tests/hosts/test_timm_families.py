@@ -8,6 +8,7 @@ import torch
 from timm.models.vision_transformer import VisionTransformer
 
 import catis
+from catis.errors import UnsupportedModelError
 from catis.hosts import find
 from catis.hosts.swap import Reduced
 from tests import naive
@@ -255,3 +256,36 @@ def test_dynamic_image_sizes():
     for side in (64, 96):
         assert model(torch.randn(1, 3, side, side)).shape == (1, 10)
         assert model.forward_features(torch.randn(1, 3, side, side)).shape[1] == (side // 16) ** 2 + 1
+
+
+@torch.no_grad()
+def test_the_features_only_wrapper_gives_full_grids():
+    model = timm.create_model("vit_tiny_patch16_224", features_only=True, img_size=64, depth=4).eval()
+    x = torch.randn(2, 3, 64, 64)
+    vanilla = model(x)
+    catis.apply(model, "tome", r=0)
+    assert all(torch.equal(one, other) for one, other in zip(model(x), vanilla, strict=True))
+    catis.apply(model, "tome", r=3)
+    reduced = model(x)
+    assert [one.shape for one in reduced] == [one.shape for one in vanilla]
+    assert not torch.equal(reduced[-1], vanilla[-1])
+    first = reduced[-1][0].flatten(1).T
+    assert len(first.unique(dim=0)) == 4  # as many as tokens are left of 16
+
+
+@pytest.mark.parametrize("name", ["flexivit_small", "vit_small_patch16_rope_224", "vit_small_patch16_rope_ape_224"])
+@torch.no_grad()
+def test_flexible_and_rotary_vits(name):
+    model = timm.create_model(name, img_size=64, depth=4, embed_dim=96, num_heads=3, num_classes=5).eval().double()
+    x = torch.randn(2, 3, 64, 64, dtype=torch.float64)
+    plain = model(x)
+    catis.apply(model, "tome", r=0)
+    assert torch.equal(model(x), plain)
+    expected = naive.forward(model, x, naive.tome, 3)
+    catis.apply(model, "tome", r=3)
+    torch.testing.assert_close(model(x), expected, rtol=0, atol=1e-9)
+
+
+def test_naflex_is_refused_by_name():
+    with pytest.raises(UnsupportedModelError, match="NaFlexVit: its blocks carry masks of their own"):
+        catis.apply(timm.create_model("naflexvit_base_patch16_gap", depth=1), "tome", r=1)

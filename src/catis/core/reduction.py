@@ -16,7 +16,7 @@ __all__ = ["VANILLA", "Output", "Reduction"]
 VANILLA = "vanilla"
 """What the unreduced model is called wherever a method has its name."""
 NOTHING = Schedule()
-_KEYS = ("method", "r", "options", "prop_attn", "output", "head_only")
+_KEYS = ("method", "r", "options", "prop_attn", "output")
 Output = Literal["grid", "tokens"]
 
 
@@ -40,8 +40,6 @@ class Reduction:
         output: What leaves the model's blocks: "grid", every patch with its token's vector, or "tokens", those that are
             left, for a language model that takes fewer.
         windowed: Blocks of the model whose attention is in windows, which remove nothing; set by `bound`.
-        head_only: The last block computes the prefix tokens alone, and removes nothing: the logits are the same where
-            the head reads nothing else.
 
     Example:
         >>> reduction = Reduction.of("catis", r=13, tau=0.8)
@@ -54,7 +52,6 @@ class Reduction:
     prop_attn: bool = True
     output: Output = "grid"
     windowed: tuple[int, ...] = ()
-    head_only: bool = False
 
     @classmethod
     def of(
@@ -65,7 +62,6 @@ class Reduction:
         schedule: str | Schedule | None = None,
         prop_attn: bool = True,
         output: Output = "grid",
-        head_only: bool = False,
         **options: Any,
     ) -> Reduction:
         """Check a method, an amount and options, in any spelling of `catis.apply`.
@@ -75,8 +71,7 @@ class Reduction:
         """
         if output not in get_args(Output):
             raise ValueError(f"output={output!r}: expected one of {list(get_args(Output))}")
-        switches: dict[str, Any] = {"prop_attn": bool(prop_attn), "output": output, "head_only": bool(head_only)}
-        built = cls(_build(method, options), **switches)
+        built = cls(_build(method, options), prop_attn=bool(prop_attn), output=output)
         if built.method.name == VANILLA and schedule is None and r in (None, 0):
             return built
         if built.method.own_amounts:
@@ -97,7 +92,7 @@ class Reduction:
 
     @classmethod
     def from_json(cls, content: Any, where: str = "reduction") -> Reduction:
-        """A reduction from plain data with the keys of `to_json`; all but method have defaults.
+        """A reduction from plain data with the keys method, r, options and prop_attn.
 
         Raises:
             ValueError: A key is missing or unknown, or a value is bad; the message begins with `where`.
@@ -112,21 +107,17 @@ class Reduction:
             name: tuple(value) if isinstance(value, list) else value for name, value in options.items()
         }
         schedule = None if r is None else Schedule.from_json(r)
-        how: dict[str, Any] = {
-            key: content[key] for key in _KEYS if key in content and key not in ("method", "r", "options")
-        }
+        how: dict[str, Any] = {"prop_attn": content.get("prop_attn", True), "output": content.get("output", "grid")}
         return cls.of(content["method"], schedule=schedule, **how, **given)
 
     def to_json(self) -> dict[str, Any]:
-        """Plain data, the inverse of `from_json`; all options are in it, defaults too, but not what is off."""
+        """Plain data, the inverse of `from_json`; all options are in it, defaults too."""
         values = {name: list(value) if isinstance(value, tuple) else value for name, value in self.options.items()}
-        told = {"method": self.method.name, "r": self.r, "options": values, "prop_attn": self.prop_attn}
-        others = {"output": self.output, "head_only": self.head_only}
-        return told | {name: value for name, value in others.items() if value != _DEFAULTS[name]}
+        plain = {"method": self.method.name, "r": self.r, "options": values, "prop_attn": self.prop_attn}
+        return plain if self.output == "grid" else {**plain, "output": self.output}
 
     def __str__(self) -> str:
-        amount = "" if self.r is None or self._removes_nothing else f" r={self.schedule}"
-        return f"{self.method.name}{amount}{' head-only' if self.head_only else ''}"
+        return self.method.name if self.r is None or self.is_vanilla else f"{self.method.name} r={self.schedule}"
 
     @property
     def r(self) -> Any:
@@ -140,11 +131,7 @@ class Reduction:
 
     @property
     def is_vanilla(self) -> bool:
-        """Whether the model runs exactly as without catis, to the last bit."""
-        return self._removes_nothing and not self.head_only
-
-    @property
-    def _removes_nothing(self) -> bool:
+        """Whether the model runs exactly as without catis."""
         return self.schedule.is_vanilla and not self.method.own_amounts
 
     def bound(self, depth: int, num_prefix: int, windowed: tuple[int, ...] = ()) -> Reduction:
@@ -164,16 +151,17 @@ class Reduction:
                 f"r={list(self.schedule.r)}: blocks {', '.join(map(str, windowed))} attend in windows and remove "
                 "nothing; give 0 there"
             )
-        if self.head_only and self.method.block_runner is not None:
-            raise ValueError(f"head_only=True: this form of {self.method.name} runs all blocks in a way of its own")
         return replace(self, schedule=self.schedule.bound(depth), windowed=windowed)
+
+    def amount(self, block: int, num_patches: int, num_prefix: int) -> int:
+        """Patch tokens that a block removes when `num_patches` enter it."""
+        return 0 if block in self.windowed else self.method.amount(self.schedule, block, num_patches, num_prefix)
 
     def amounts(self, depth: int, num_patches: int, num_prefix: int) -> list[int]:
         """Patch tokens that each block removes, for an image of `num_patches` patches."""
-        removed: list[int] = []
+        removed = []
         for block in range(depth):
-            full = block in self.windowed or (self.head_only and block == depth - 1)
-            removed.append(0 if full else self.method.amount(self.schedule, block, num_patches, num_prefix))
+            removed.append(self.amount(block, num_patches, num_prefix))
             num_patches -= removed[-1]
         return removed
 
@@ -189,6 +177,3 @@ def _build(method: str | Method, options: Mapping[str, Any]) -> Method:
             raise ValueError(f"options {sorted(options)} with a built {kind}: set them when you build it")
         return method
     return _Vanilla() if method == VANILLA and not options else create_method(method, **options)
-
-
-_DEFAULTS = {option.name: option.default for option in fields(Reduction)}

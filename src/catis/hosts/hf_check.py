@@ -27,14 +27,18 @@ def inspect(model: Any, kind: type[nn.Module], family: Family) -> ModelFacts:
     """
     if kind.forward is not family.known(family.model).forward or _forward_replaced(model):
         raise _unsupported(f"{kind.__name__}.forward that replaces transformers' own")
+    refused = family.refuses(model)
+    if refused is not None:
+        raise _unsupported(refused)
     blocks = family.blocks_of(model)
     if len(blocks) == 0:
         raise _unsupported(f"{kind.__name__} without blocks")
     for index, block in enumerate(blocks):
-        _check_module(block, family.known(family.block), f"{family.blocks}.{index}")
-        _check_module(family.parts(block).attention, family.known(family.attention), f"attention of block {index}")
+        _check_module(block, [family.known(family.block)], f"{family.blocks}.{index}")
+        attentions = [family.known(ending) for ending in family.attention.split("|")]
+        _check_module(family.parts(block).attention, attentions, f"attention of block {index}")
     if getattr(model, "use_head", False):
-        _check_module(model.head, family.known("MultiheadAttentionPoolingHead"), "head")
+        _check_module(model.head, [family.known("MultiheadAttentionPoolingHead")], "head")
     _check_one_device(blocks)
     return ModelFacts(len(blocks), family.num_prefix(model), family.has_cls, family.windowed(model))
 
@@ -43,8 +47,9 @@ def _unsupported(part: str) -> UnsupportedModelError:
     return UnsupportedModelError(f"found {part}, which catis cannot reduce rightly. Supported: {SUPPORTED}.")
 
 
-def _check_module(module: nn.Module, known: type[Any], where: str) -> None:
-    if not isinstance(module, known) or type(module).forward is not known.forward or _forward_replaced(module):
+def _check_module(module: nn.Module, known: list[type[Any]], where: str) -> None:
+    same = any(isinstance(module, kind) and type(module).forward is kind.forward for kind in known)
+    if not same or _forward_replaced(module):
         raise _unsupported(f"{type(module).__module__}.{type(module).__name__} at {where}")
 
 

@@ -10,7 +10,7 @@ from catis.hosts.cost import BlockCost, ModelCost, linear_shapes, linears_in
 from catis.hosts.handle import BlockLinears
 from catis.hosts.hf_families import Family
 
-__all__ = ["cost", "image_size"]
+__all__ = ["cost", "count_patches", "image_size"]
 
 ANY_SIZE = 32
 
@@ -46,19 +46,27 @@ def _patch_projection(model: Any) -> Any:
 
 def _num_patches(config: Any, projection: Any, input_size: tuple[int, ...] | None) -> int:
     input_size = image_size(config) if input_size is None else input_size
-    steps = tuple(getattr(projection, "kernel_size", (config.patch_size, config.patch_size)))
+    kernel = tuple(getattr(projection, "kernel_size", (config.patch_size, config.patch_size)))
+    strides = tuple(getattr(projection, "stride", kernel))
     frames = getattr(config, "num_frames", None)
-    if len(steps) == 3 and len(input_size) == 2:  # a clip, or an image that is repeated to fill a temporal patch
-        input_size = (steps[0] if frames is None else frames, *input_size)
+    if len(kernel) == 3 and len(input_size) == 2:  # a clip, or an image that is repeated to fill a temporal patch
+        input_size = (kernel[0] if frames is None else frames, *input_size)
     patches = 1
-    for length, step in zip(input_size, steps, strict=True):
-        patches *= length // step
+    for length, width, stride in zip(input_size, kernel, strides, strict=True):
+        patches *= (length - width) // stride + 1
     return int(patches * (1 - getattr(config, "mask_ratio", 0.0)))
+
+
+def count_patches(model: Any, input_size: tuple[int, ...]) -> int:
+    """Patches of one input of (H, W) or (frames, H, W)."""
+    return _num_patches(model.config, _patch_projection(model), tuple(input_size))
 
 
 def image_size(config: Any) -> tuple[int, int]:
     """(H, W) that a model is made for; of one that takes any size, that of its positions or of 32 x 32 patches."""
     size = getattr(config, "image_size", None)
+    if hasattr(config, "num_mel_bins"):  # a spectrogram
+        return config.num_mel_bins, config.max_length
     if size is None:
         side = round(config.num_patches**0.5) if hasattr(config, "num_patches") else ANY_SIZE
         size = side * config.patch_size
@@ -80,15 +88,7 @@ def _merger_weights(model: Any, patches: int) -> int:
 def _block(attention: Any, linears: BlockLinears, window: int | None, width: int) -> BlockCost:
     head_dim = getattr(attention, "head_dim", None) or attention.attention_head_size
     heads = getattr(attention, "num_heads", None) or attention.num_attention_heads
-    shapes = linear_shapes(linears.attention), linear_shapes(linears.mlp)
-    return BlockCost(width, heads, head_dim, *shapes, window, _key_value_weights(attention))
-
-
-def _key_value_weights(attention: Any) -> int:
-    """Weights that make keys and values, where these are layers of their own; only such models read prefix alone."""
-    pairs = [("k_proj", "v_proj"), ("key", "value")]
-    names = next((pair for pair in pairs if hasattr(attention, pair[0])), ())
-    return sum(_linear_weights(getattr(attention, name)) for name in names)
+    return BlockCost(width, heads, head_dim, linear_shapes(linears.attention), linear_shapes(linears.mlp), window)
 
 
 def _head_weights(model: Any, head: Any, width: int) -> int:

@@ -11,14 +11,15 @@ from catis.core.block import Recorder
 from catis.core.reduction import Reduction
 from catis.data.preprocessing import Preprocessing
 from catis.errors import UnsupportedModelError
-from catis.hosts import hf_check, hf_classifiers, hf_cost, hf_model
+from catis.hosts import hf_check, hf_cost, hf_model
 from catis.hosts.correction import Correction
 from catis.hosts.cost import ModelCost, linears_in
 from catis.hosts.handle import BlockLinears, Handle, ModelFacts
 from catis.hosts.hf_cost import image_size
 from catis.hosts.hf_families import Family, family_of
 from catis.hosts.hf_processor import saved_preprocessing
-from catis.hosts.swap import base_class, reduced_class, set_class, vanilla_unless_reduced
+from catis.hosts.swap import Reduced, base_class, vanilla_unless_reduced
+from catis.hosts.tower_tokens import refuse_grid_readers, shorten_prompts
 
 __all__ = ["HfHandle"]
 
@@ -44,21 +45,24 @@ class HfHandle(Handle):
         """Check every part that reduction touches, on the vanilla class."""
         return hf_check.inspect(self.vit, base_class(self.vit), self.family)
 
-    def reads_patches(self) -> str:
-        """Only a few classifiers read prefix tokens alone; all else returns the last tokens or averages them."""
-        return hf_classifiers.reads_patches(self.model, self.vit, base_class(self.model))
+    def check_output(self, output: str) -> None:
+        """Refuse `tokens` for a model that cannot take fewer of them."""
+        if output == "tokens":
+            refuse_grid_readers(self.model)
 
     def install(self, reduction: Reduction, correction: Correction | None = None) -> None:
-        """Also on the classifier around, where it has to say what it reads."""
+        """Put a reduction on the tower, and with `output="tokens"` a shorter prompt on the whole model."""
         super().install(reduction, correction)
-        base = base_class(self.model)
-        if self.model is not self.vit:
-            set_class(self.model, reduced_class(base, HfHandle) if reduction.head_only else base)
+        self._shorten(reduction.output == "tokens" and not reduction.is_vanilla)
 
     def uninstall(self) -> None:
-        """Also from the classifier around."""
+        """Make the tower and the whole model the vanilla ones again."""
         super().uninstall()
-        set_class(self.model, base_class(self.model))
+        self._shorten(False)
+
+    def _shorten(self, on: bool) -> None:
+        if self.model is not self.vit and (on or issubclass(type(self.model), Reduced)):
+            shorten_prompts(self.model, on)
 
     def run(self, reduction: Reduction, record: Recorder | None, *args: Any, **kwargs: Any) -> Any:
         """Forward under reduction."""
@@ -66,10 +70,7 @@ class HfHandle(Handle):
 
     @classmethod
     def overrides(cls, base: Any) -> dict[str, Any]:
-        """The forward, which knows `return_dict`; of a classifier, what it passes on."""
-        inside = hf_classifiers.vit_in(base)
-        if inside is not None:
-            return {"forward": hf_classifiers.telling(base.forward, inside)}
+        """The forward, which knows `return_dict`."""
         return {"forward": can_return_tuple(vanilla_unless_reduced(base.forward, hf_model.forward_like(base)))}
 
     def cost(self, input_size: tuple[int, ...] | None = None) -> ModelCost:
@@ -81,8 +82,10 @@ class HfHandle(Handle):
         return [_linears(self.family, block) for block in self.family.blocks_of(self.vit)]
 
     def example_shape(self, batch: int) -> tuple[int, ...]:
-        """(B, 3, H, W), or (B, T, 3, H, W) of clips."""
+        """(B, 3, H, W), (B, T, 3, H, W) of clips, or (B, T, bins) of spectrograms."""
         config = self.vit.config
+        if hasattr(config, "num_mel_bins"):
+            return (batch, config.max_length, config.num_mel_bins)
         if not hasattr(config, "image_size"):
             raise UnsupportedModelError(
                 f"{type(self.vit).__name__} takes patches that its processor has cut, of images of any size: prepare "

@@ -1,4 +1,4 @@
-"""Blocks of transformers' vision models, taken apart between attention and MLP; four layouts cover ten families."""
+"""Blocks of transformers' vision models, taken apart between attention and MLP; three layouts cover most families."""
 
 from __future__ import annotations
 
@@ -12,13 +12,12 @@ from torch import Tensor
 from transformers.modeling_utils import ALL_ATTENTION_FUNCTIONS
 
 from catis.core.parts import BlockParts, Projection
-from catis.hosts.hooks import Convention, heard_attention, refuse_hooks
+from catis.hosts.hooks import Convention, heard_attention
 
 __all__ = [
     "ClipBlockParts",
     "DinoBlockParts",
     "HfBlockParts",
-    "VideoMaeBlockParts",
     "VitBlockParts",
     "own_function",
     "scale_of",
@@ -46,11 +45,12 @@ class HfBlockParts(ABC):
         """These parts, with whoever listens to the attention."""
         return heard_attention(self, self.attention, _WITH_WEIGHTS)
 
-    def project(self, features: Tensor, positions: Tensor | None, rows: int | None = None) -> Projection:
+    def project(self, features: Tensor, positions: Tensor | None) -> Projection:
         """The model's own q_proj, k_proj and v_proj."""
         attn = self.attention
-        query = split_heads(attn.q_proj(features[:, :rows]), attn.head_dim)
-        key, value = (split_heads(proj(features), attn.head_dim) for proj in (attn.k_proj, attn.v_proj))
+        query, key, value = (
+            split_heads(proj(features), attn.head_dim) for proj in (attn.q_proj, attn.k_proj, attn.v_proj)
+        )
         return Projection(query, key, value, key, scale_of(attn))
 
     def mix(self, projection: Projection, bias: Tensor | None) -> Tensor:
@@ -109,18 +109,17 @@ class DinoBlockParts(HfBlockParts):
         """LN1."""
         return self.block.norm1(x)  # type: ignore[no-any-return]
 
-    def project(self, features: Tensor, positions: Tensor | None, rows: int | None = None) -> Projection:
+    def project(self, features: Tensor, positions: Tensor | None) -> Projection:
         """Projections; with rotary positions (one row of cos and sin per patch token) also the model's rotation.
 
         The model infers the prefix from the number of rows, so they must be those of the tokens present.
         """
-        unrotated = super().project(features, positions, rows)
+        unrotated = super().project(features, positions)
         if positions is None:
             return unrotated
         cos, sin = (positions if positions.ndim == 2 else positions.unsqueeze(1)).chunk(2, -1)
         rotate = own_function(self.attention, "apply_rotary_pos_emb")
-        query, key = rotate(unrotated.query if rows is None else unrotated.key, unrotated.key, cos, sin)
-        query = query if rows is None else unrotated.query  # prefix tokens have no position
+        query, key = rotate(unrotated.query, unrotated.key, cos, sin)
         return Projection(query, key, unrotated.value, unrotated.key, unrotated.scale)
 
     def add_attention(self, x: Tensor, update: Tensor) -> Tensor:
@@ -162,53 +161,17 @@ class ClipBlockParts(HfBlockParts):
         return x + self.block.mlp(self.block.layer_norm2(x))  # type: ignore[no-any-return]
 
 
-class VideoMaeBlockParts(HfBlockParts):
-    """VideoMAELayer, which keeps the older nesting of modules."""
-
-    @property
-    def attention(self) -> Any:
-        """The module that holds the projections."""
-        return self.block.attention.attention
-
-    def heard(self) -> BlockParts:
-        """These parts, with whoever listens to the outer attention module, which ends with the output projection."""
-        refuse_hooks(self.attention, "the attention module around it")
-        return heard_attention(self, self.block.attention)
-
-    def norm(self, x: Tensor) -> Tensor:
-        """LN1."""
-        return self.block.layernorm_before(x)  # type: ignore[no-any-return]
-
-    def project(self, features: Tensor, positions: Tensor | None, rows: int | None = None) -> Projection:
-        """The model's own query, key and value."""
-        attn = self.attention
-        size = attn.attention_head_size
-        query = split_heads(attn.query(features[:, :rows]), size)
-        key, value = (split_heads(proj(features), size) for proj in (attn.key, attn.value))
-        return Projection(query, key, value, key, scale_of(attn))
-
-    def output(self, heads: Tensor, features: Tensor) -> Tensor:
-        """Output projection and dropout."""
-        return self.block.attention.output(heads.transpose(1, 2).flatten(2), features)  # type: ignore[no-any-return]
-
-    def add_attention(self, x: Tensor, update: Tensor) -> Tensor:
-        """Residual."""
-        return update + x
-
-    def add_mlp(self, x: Tensor) -> Tensor:
-        """Second half of the block; its output module adds the residual."""
-        block = self.block
-        return block.output(block.intermediate(block.layernorm_after(x)), x)  # type: ignore[no-any-return]
-
-
 def split_heads(tokens: Tensor, head_dim: int) -> Tensor:
     """(B, H, N, d) from (B, N, H * d)."""
     return tokens.view(*tokens.shape[:-1], -1, head_dim).transpose(1, 2)
 
 
 def scale_of(attn: Any) -> float:
-    """Factor on query . key, which the families spell in two ways."""
-    return float(attn.scaling if hasattr(attn, "scaling") else attn.scale)
+    """Factor on query . key, which the families spell in two ways, or not at all."""
+    for name in ("scaling", "scale"):
+        if hasattr(attn, name):
+            return float(getattr(attn, name))
+    return float(attn.attention_head_size**-0.5)
 
 
 def _dropout(attn: Any) -> float:

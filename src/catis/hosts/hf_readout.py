@@ -18,19 +18,26 @@ __all__ = [
     "Embedded",
     "Expand",
     "Finish",
+    "embed_ast",
     "embed_clip",
+    "embed_data2vec",
     "embed_dinov3",
     "embed_mae",
     "embed_only",
     "embed_videomae",
     "embed_vit",
+    "embed_vitpose",
+    "finish_ast",
     "finish_clip",
+    "finish_data2vec",
     "finish_dinov2",
     "finish_dinov3",
     "finish_mae",
+    "finish_msn",
     "finish_siglip",
     "finish_videomae",
     "finish_vit",
+    "never",
     "probe",
 ]
 
@@ -54,6 +61,44 @@ def finish_vit(model: Any, tokens: Tensor, size: Tensor | None, full: Expand, ex
     return BaseModelOutputWithPooling(
         last_hidden_state=last, pooler_output=None if model.pooler is None else model.pooler(last)
     )
+
+
+def finish_msn(model: Any, tokens: Tensor, size: Tensor | None, full: Expand, extra: Any) -> ModelOutput:
+    """Norm."""
+    return BaseModelOutput(last_hidden_state=full(model.layernorm(tokens)))
+
+
+def embed_ast(model: Any, input_values: Tensor, **inputs: Any) -> Embedded:
+    """Patches of a spectrogram."""
+    return model.embeddings(input_values), None, None
+
+
+def finish_ast(model: Any, tokens: Tensor, size: Tensor | None, full: Expand, extra: Any) -> ModelOutput:
+    """Norm; the pooled vector is the mean of CLS and distillation token."""
+    last = full(model.layernorm(tokens))
+    return BaseModelOutputWithPooling(last_hidden_state=last, pooler_output=(last[:, 0] + last[:, 1]) / 2)
+
+
+def embed_data2vec(model: Any, pixel_values: Tensor, bool_masked_pos: Tensor | None = None, **inputs: Any) -> Embedded:
+    """Patches, CLS and positions."""
+    return model.embeddings(pixel_values, bool_masked_pos=bool_masked_pos)[0], None, None
+
+
+def finish_data2vec(model: Any, tokens: Tensor, size: Tensor | None, full: Expand, extra: Any) -> ModelOutput:
+    """Norm, and the pooler if there is one; its mean over the full grid is the size-weighted mean of the tokens."""
+    output = sys.modules[type(model.embeddings).__module__].Data2VecVisionModelOutputWithPooling
+    last = full(model.layernorm(tokens))
+    return output(last_hidden_state=last, pooler_output=None if model.pooler is None else model.pooler(last))
+
+
+def embed_vitpose(model: Any, pixel_values: Tensor, **inputs: Any) -> Embedded:
+    """Patches and positions."""
+    return model.embeddings(pixel_values), None, None
+
+
+def never(*arguments: Any) -> ModelOutput:
+    """The read-out of a backbone, which is its own forward."""
+    raise AssertionError("a backbone is read out by its own forward")
 
 
 def embed_mae(model: Any, pixel_values: Tensor, **inputs: Any) -> Embedded:

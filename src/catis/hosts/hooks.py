@@ -18,7 +18,7 @@ from catis.core.parts import BlockParts, Projection
 from catis.core.state import TokenState
 from catis.hosts.listening import forward_hooks, has_hooks, is_hooked
 
-__all__ = ["Convention", "around_blocks", "call", "heard_attention", "refuse_hooks", "run_heard"]
+__all__ = ["PLAIN", "Convention", "around_blocks", "call", "heard_attention", "refuse_hooks", "run_heard"]
 
 
 class Convention(NamedTuple):
@@ -53,7 +53,9 @@ def call(module: nn.Module, run: Callable[[Tensor], Tensor], x: Tensor, conventi
     return _after(module, x, run(x), convention)
 
 
-def around_blocks(blocks: Sequence[nn.Module] | nn.ModuleList) -> Callable[[BlockRunner], BlockRunner] | None:
+def around_blocks(
+    blocks: Sequence[nn.Module] | nn.ModuleList, convention: Convention = PLAIN
+) -> Callable[[BlockRunner], BlockRunner] | None:
     """What lets the listeners of some blocks hear of them, for `run_blocks`; None if nobody listens."""
     if not any(is_hooked(block) for block in blocks):
         return None
@@ -61,9 +63,9 @@ def around_blocks(blocks: Sequence[nn.Module] | nn.ModuleList) -> Callable[[Bloc
     def around(run: BlockRunner) -> BlockRunner:
         def heard(parts: BlockParts, x: Tensor, state: TokenState, course: Course, index: int) -> BlockStep:
             block = blocks[index]
-            x = _before(block, x, PLAIN)
+            x = _before(block, x, convention)
             step = run(parts, x, state, course, index)
-            return step._replace(tokens=_after(block, x, step.tokens, PLAIN))
+            return step._replace(tokens=_after(block, x, step.tokens, convention))
 
         return heard
 
@@ -114,9 +116,9 @@ class HeardAttention:
         """Z, as the listeners leave it."""
         return _before(self._attention, self._parts.norm(x), self._convention)
 
-    def project(self, features: Tensor, positions: Tensor | None, rows: int | None = None) -> Projection:
+    def project(self, features: Tensor, positions: Tensor | None) -> Projection:
         """Unchanged."""
-        return self._parts.project(features, positions, rows)
+        return self._parts.project(features, positions)
 
     def mix(self, projection: Projection, bias: Tensor | None) -> Tensor:
         """Unchanged."""

@@ -11,6 +11,7 @@ from torch import nn
 
 from catis.errors import UnsupportedModelError
 from catis.hosts.handle import Handle
+from catis.hosts.refused import reason
 from catis.hosts.timm_handle import TimmHandle
 
 __all__ = ["find", "known_hosts", "register"]
@@ -69,8 +70,9 @@ def find(model: Any) -> Handle:
     if len(handles) == 1:
         return handles.popitem()[1]
     if not handles:
-        supported = "; ".join(host.supported for host in hosts)
-        raise UnsupportedModelError(f"no Vision Transformer found in {type(model).__name__}. Supported: {supported}.")
+        supported, why = "; ".join(host.supported for host in hosts), reason(model)
+        found = f"no Vision Transformer found in {type(model).__name__}" + ("" if why is None else f" ({why})")
+        raise UnsupportedModelError(f"{found}. Supported: {supported}.")
     raise UnsupportedModelError(
         f"{type(model).__name__} holds {len(handles)} Vision Transformers ({', '.join(handles)}): pass the one you mean"
     )

@@ -15,7 +15,7 @@ from catis.core.parts import BlockParts
 from catis.core.reduction import Reduction
 from catis.core.state import TokenState
 from catis.hosts.hf_blocks import EVERY, run_family
-from catis.hosts.hf_families import Family
+from catis.hosts.hf_family import Family
 from catis.hosts.packing import Packed, run_in_groups
 from catis.hosts.tower_parts import QwenBlockParts, Windows
 

@@ -1,0 +1,98 @@
+"""Blocks of transformers that keep the older nesting: `attention.attention` projects, `attention.output` follows."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import torch.nn.functional as F
+from torch import Tensor, nn
+
+from catis.core.parts import BlockParts, Projection
+from catis.hosts.hf_parts import HfBlockParts, scale_of, split_heads
+from catis.hosts.hooks import Convention, heard_attention, refuse_hooks
+
+__all__ = ["Data2VecBlockParts", "VideoMaeBlockParts", "VitPoseBlockParts"]
+
+
+class NestedParts(HfBlockParts):
+    """What the blocks with the older nesting of modules share: the projections lie one module further in."""
+
+    @property
+    def attention(self) -> Any:
+        """The module that holds the projections."""
+        return self.block.attention.attention
+
+    def heard(self) -> BlockParts:
+        """These parts, with whoever listens to the outer attention module, which ends with the output projection."""
+        refuse_hooks(self.attention, "the attention module around it")
+        return heard_attention(self, self.block.attention)
+
+    def norm(self, x: Tensor) -> Tensor:
+        """LN1."""
+        return self.block.layernorm_before(x)  # type: ignore[no-any-return]
+
+    def project(self, features: Tensor, positions: Tensor | None) -> Projection:
+        """The model's own query, key and value."""
+        attn = self.attention
+        size = attn.attention_head_size
+        query, key, value = (split_heads(proj(features), size) for proj in (attn.query, attn.key, attn.value))
+        return Projection(query, key, value, key, scale_of(attn))
+
+    def output(self, heads: Tensor, features: Tensor) -> Tensor:
+        """Output projection and dropout."""
+        return self.block.attention.output(heads.transpose(1, 2).flatten(2), features)  # type: ignore[no-any-return]
+
+    def add_attention(self, x: Tensor, update: Tensor) -> Tensor:
+        """Residual."""
+        return update + x
+
+
+class VideoMaeBlockParts(NestedParts):
+    """VideoMAELayer."""
+
+    def add_mlp(self, x: Tensor) -> Tensor:
+        """Second half of the block; its output module adds the residual."""
+        block = self.block
+        return block.output(block.intermediate(block.layernorm_after(x)), x)  # type: ignore[no-any-return]
+
+
+class VitPoseBlockParts(NestedParts):
+    """VitPoseBackboneLayer with one expert."""
+
+    def add_mlp(self, x: Tensor) -> Tensor:
+        """Second half of the block."""
+        return self.block.mlp(self.block.layernorm_after(x)) + x  # type: ignore[no-any-return]
+
+
+class Data2VecBlockParts(NestedParts):
+    """Data2VecVisionLayer without relative positions; its attention class says which kernel it is, not the config."""
+
+    def heard(self) -> BlockParts:
+        """These parts, with whoever listens to the outer attention module, which returns a tuple."""
+        refuse_hooks(self.attention, "the attention module around it")
+        convention = Convention(pack=lambda tokens: (tokens,), unpack=lambda output: output[0])
+        return heard_attention(self, self.block.attention, convention)
+
+    def mix(self, projection: Projection, bias: Tensor | None) -> Tensor:
+        """Fused or explicit attention, as the module is."""
+        attn = self.attention
+        query, key, value = projection.query, projection.key, projection.value
+        if "Sdpa" in type(attn).__name__:
+            drop = attn.config.attention_probs_dropout_prob if attn.training else 0.0
+            return F.scaled_dot_product_attention(query, key, value, bias, drop, scale=projection.scale)
+        logits = query @ key.transpose(-1, -2) * projection.scale
+        return attn.dropout((logits if bias is None else logits + bias).softmax(-1)) @ value  # type: ignore[no-any-return]
+
+    def add_attention(self, x: Tensor, update: Tensor) -> Tensor:
+        """Residual with lambda_1 and DropPath."""
+        return self.block.drop_path(_scaled(self.block.lambda_1, update)) + x  # type: ignore[no-any-return]
+
+    def add_mlp(self, x: Tensor) -> Tensor:
+        """Second half of the block, with lambda_2 and DropPath."""
+        block = self.block
+        update = block.output(block.intermediate(block.layernorm_after(x)))
+        return block.drop_path(_scaled(block.lambda_2, update)) + x  # type: ignore[no-any-return]
+
+
+def _scaled(scale: nn.Parameter | None, update: Tensor) -> Tensor:
+    return update if scale is None else scale * update
