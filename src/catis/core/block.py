@@ -15,6 +15,7 @@ from catis.core.execute import execute
 from catis.core.method import Method
 from catis.core.parts import BlockParts, Projection
 from catis.core.plan import Plan
+from catis.core.spread import replicated, whole
 from catis.core.state import TokenState
 from catis.core.view import BlockView
 
@@ -166,9 +167,8 @@ def _without_gradient(look: Callable[[BlockView], Decision], view: BlockView) ->
 
 def _cast(bias: Tensor | None, projection: Projection) -> Tensor | None:
     # Under autocast the residual is float32 while queries are bfloat16; the kernel wants one dtype.
-    if bias is None or bias.dtype == projection.query.dtype:
-        return bias
-    return bias.to(projection.query.dtype)
+    query = projection.query
+    return None if bias is None else replicated(bias if bias.dtype == query.dtype else bias.to(query.dtype), query)
 
 
 def _view(
@@ -188,9 +188,9 @@ def _view(
         has_cls=course.has_cls,
         features=features,
         residual=residual,
-        query=projection.query,
-        key=projection.key,
-        content_key=projection.content_key,
+        query=whole(projection.query),
+        key=whole(projection.key),
+        content_key=whole(projection.content_key),
         scale=projection.scale,
         bias=bias,
         size=state.size,
