@@ -76,7 +76,7 @@ def test_a_folder_of_several_recipes_lists_them(folder):
     shutil.copytree(folder, folder.parent / "0.36")
     empty = folder.parent / "none"
     empty.mkdir()
-    with pytest.raises(FileNotFoundError, match=r"holds several recipes; take one of .*/0\.36, .*/0\.5"):
+    with pytest.raises(FileNotFoundError, match=r"folders with one each; take one of .*/0\.36, .*/0\.5"):
         catis.apply(build(), recipe=folder.parent)
     with pytest.raises(FileNotFoundError, match=f"there is no {FILE_NAME} in it"):
         load_recipe(empty)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from pathlib import Path
 
+import onnxruntime
 import pytest
 import torch
 from PIL import Image
@@ -70,9 +71,12 @@ def test_sweep_takes_recipes_beside_methods(folder, tmp_path):
 
 
 def test_export_holds_the_calibrated_weights(folder):
-    run("export", "tiny-6", "--recipe", str(folder), "--program", "model.pt2")
+    run("export", "tiny-6", "--recipe", str(folder), "--program", "model.pt2", "--onnx", "model.onnx")
     program = torch.export.load("model.pt2").module()
     assert program(torch.rand(2, 3, 96, 96)).argmax(-1).tolist() == [7, 7]
+    session = onnxruntime.InferenceSession("model.onnx")
+    logits = session.run(None, {session.get_inputs()[0].name: torch.rand(2, 3, 96, 96).numpy()})[0]
+    assert logits.argmax(-1).tolist() == [7, 7]
     assert load_recipe("model.recipe.json").correction is not None
 
 

@@ -162,10 +162,14 @@ def test_parameters_that_cannot_be_replaced():
     with pytest.raises(ValueError, match="has the shape"):
         handle.install(reduction, Correction({name: torch.ones(1)}, reduction))
     first, second = model.blocks[0].mlp.fc1, model.blocks[1].mlp.fc1
-    kept, second.weight = second.weight, first.weight
+    original, kept, second.weight = first.weight, second.weight, first.weight
     with pytest.raises(ValueError, match="are one parameter"):
         handle.install(reduction, Correction({"blocks.0.mlp.fc1.weight": first.weight.detach()}, reduction))
     second.weight = kept
+    first.weight = nn.Parameter(first.weight.detach().to(torch.int8), requires_grad=False)
+    with pytest.raises(ValueError, match="put calibrated weights on first, then quantise"):
+        handle.install(reduction, Correction({"blocks.0.mlp.fc1.weight": kept.detach()}, reduction))
+    first.weight = original
     assert handle.reduction is None
     with pytest.raises(ValueError, match="meta device"):
         catis.apply(copy.deepcopy(model).to("meta"), "tome", r=3, correction=correction)

@@ -141,9 +141,8 @@ def _in_folder(folder: Path) -> Path:
         return file
     inner = sorted(found.parent.name for found in folder.glob(f"*/{FILE_NAME}"))
     if inner:
-        raise FileNotFoundError(
-            f"{folder} holds several recipes; take one of {', '.join(str(folder / x) for x in inner)}"
-        )
+        known = ", ".join(str(folder / name) for name in inner)
+        raise FileNotFoundError(f"{folder} holds no recipe itself but folders with one each; take one of {known}")
     raise FileNotFoundError(f"{folder} holds no recipe: there is no {FILE_NAME} in it")
 
 
@@ -159,4 +158,12 @@ def _target(path: Path) -> Path:
 
 
 def _text(content: Mapping[str, Any]) -> bytes:
-    return (json.dumps(content, indent=2, allow_nan=False) + "\n").encode()
+    """JSON for people: one line for each key, two levels deep, so that a schedule is one line."""
+    return (_lines(content, 1) + "\n").encode()
+
+
+def _lines(value: Any, level: int) -> str:
+    if not isinstance(value, Mapping) or not value or level > 2:
+        return json.dumps(value, allow_nan=False)
+    lines = ",\n".join(f"{'  ' * level}{json.dumps(key)}: {_lines(inner, level + 1)}" for key, inner in value.items())
+    return f"{{\n{lines}\n{'  ' * (level - 1)}}}"

@@ -181,5 +181,6 @@ def timm_row(record: Record) -> dict[str, Any]:
     names = (
         "data", "corruption", "severity", "method", "schedule", "gmacs", "gmacs_vanilla", "n_total", "n_read",
         "n_broken", "top1_low", "top1_high", "top5_low", "top5_high", "agreement", "agreement_n", "precision", "name",
+        "calibrated",
     )  # fmt: skip
     return theirs | {name: getattr(record, name) for name in names} | {"tokens": record.tokens[-1]}
