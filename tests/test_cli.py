@@ -275,8 +275,8 @@ def test_python_dash_m():
 
 def test_spellings():
     assert Schedule.from_text("8:-0.5") == Schedule(8, -0.5)
-    assert parse_options(["layers=(1, 2)", "reference=True", "late=mean"]) == {
-        "layers": (1, 2), "reference": True, "late": "mean",
+    assert parse_options(["blocks=(1, 2)", "reference=True", "late=mean"]) == {
+        "blocks": (1, 2), "reference": True, "late": "mean",
     }  # fmt: skip
     assert parse_options(None) == {}
 

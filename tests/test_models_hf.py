@@ -85,7 +85,7 @@ def rewrite(folder, **values):
 
 def test_a_hub_name_stays_off_the_network_unless_asked(monkeypatch):
     monkeypatch.setenv("HF_HUB_OFFLINE", "1")
-    with pytest.raises(ValueError, match="--pretrained lets transformers fetch it"):
+    with pytest.raises(ValueError, match="`hf download no-such-org/no-such-model` puts it in the local cache"):
         load_model("no-such-org/no-such-model")
 
 

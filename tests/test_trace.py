@@ -26,7 +26,7 @@ def carried(before, block):
 
 
 def test_token_counts(seen):
-    assert [(block.layer, block.tokens_in, block.tokens_left) for block in seen] == [
+    assert [(block.index, block.tokens_in, block.tokens_left) for block in seen] == [
         (0, 16, 13), (1, 13, 10), (2, 10, 7), (3, 7, 4),
     ]  # fmt: skip
     assert len(seen) == DEPTH

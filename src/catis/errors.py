@@ -8,7 +8,7 @@ __all__ = ["CatisError", "MissingExtraError", "UnsupportedModelError", "is_out_o
 
 
 class CatisError(Exception):
-    """Base of every error that catis raises on purpose, apart from plain ValueErrors for bad arguments."""
+    """Base of every error that catis raises on purpose, apart from ValueErrors for bad arguments."""
 
 
 class UnsupportedModelError(CatisError, TypeError):

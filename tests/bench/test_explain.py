@@ -43,6 +43,13 @@ def test_the_largest_part_is_named():
     assert "goes to the rest" in told(replace(SLOW, phases=Phases(choose=0.001)))
 
 
+def test_no_cause_is_named_that_was_not_timed():
+    blind = replace(SLOW, roofline_vanilla=None, roofline_reduced=None, phases=None)
+    assert explain(blind) == ["slower than the multiply-adds promise; why is not known, as no part was timed"]
+    compiled = told(replace(SLOW, phases=None))  # products are timed, what choosing takes is not
+    assert "goes to what is not matrix products: choosing, merging, norms" in compiled
+
+
 def test_slower_than_vanilla_is_said_so():
     assert "slower than the multiply-adds promise" in told(SLOW)
     assert "slower than vanilla" in told(replace(SLOW, reduced=0.025, speedup=0.8))

@@ -20,7 +20,7 @@ def test_every_amount_survives_text_and_json(r):
 
 def test_options_that_are_tuples_and_methods_that_decide_the_amounts_survive_json():
     for reduction in (
-        Reduction.of("mctf", 8, reference=True, layers=(1, 2)),
+        Reduction.of("mctf", 8, reference=True, blocks=(1, 2)),
         Reduction.of("pitome", reference=True, ratio=0.9),
         Reduction.none(),
     ):

@@ -56,6 +56,7 @@ def test_tables_report_and_last_line(tiny, tmp_path, monkeypatch):
         "Now your model",
     ):
         assert words in result.output, words
+    assert result.output.index("What one gains") < result.output.index("Five methods")  # the sweet spot leads
 
 
 def test_the_real_computation_from_the_command(tmp_path, monkeypatch):

@@ -44,7 +44,7 @@ def _arguments(golden):
         return {"method": "pitome", "reference": True, "ratio": params["ratio"], "order": order}
     r, _, _, prop, ahead, *_ = params["mctf_type"]
     layers = tuple(params["activate_layer"])
-    own = {"one_step_ahead": ahead, "layers": layers}
+    own = {"one_step_ahead": ahead, "blocks": layers}
     return {"method": "mctf", "reference": True, "r": r, "prop_attn": bool(prop)} | own
 
 

@@ -76,7 +76,7 @@ def test_gradient_checkpointing_gives_the_same_gradients() -> None:
         if checkpointing:
             model.gradient_checkpointing_enable()
         model(**inputs, labels=torch.tensor([0, 1])).loss.backward()
-        gradients.append(torch.cat([weight.grad.flatten() for weight in model.vit.layers.parameters()]))
+        gradients.append(torch.cat([weight.grad.flatten() for weight in model.vit.blocks.parameters()]))
     torch.testing.assert_close(*gradients)
 
 
@@ -137,8 +137,8 @@ def test_recipes_as_mappings_toml_and_what_is_refused(tmp_path: Path) -> None:
     file.write_text('method = "tome"\nr = 0.25\n')
     catis.apply(model, recipe=file)
     assert model.catis_reduction.schedule.r == 0.25
-    catis.apply(model, recipe={"method": "mctf", "r": 2, "options": {"reference": True, "layers": [1, 2]}})
-    assert model.catis_reduction.method.layers == (1, 2)
+    catis.apply(model, recipe={"method": "mctf", "r": 2, "options": {"reference": True, "blocks": [1, 2]}})
+    assert model.catis_reduction.method.blocks == (1, 2)
     with pytest.raises(ValueError, match="recipe= was given together with r"):
         catis.apply(model, recipe=Recipe(Reduction.of("tome", 3)), r=3)
     with pytest.raises(ValueError, match="unknown keys rr"):

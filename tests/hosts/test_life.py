@@ -109,7 +109,7 @@ BAD = [
     ({"method": "pitome", "r": 3, "order": "xyz"}, "order='xyz'"),
     ({"method": "pitome", "r": 3, "ratio": 0.9, "reference": True}, "decides the amounts itself"),
     ({"method": "mctf", "r": 3, "pooling": "xyz"}, "pooling='xyz'"),
-    ({"method": "mctf", "r": 3, "layers": (1,)}, "set reference=True"),
+    ({"method": "mctf", "r": 3, "blocks": (1,)}, "set reference=True"),
     ({"method": "tofu", "r": 3, "late": "xyz"}, "late='xyz'"),
     ({"method": "tome", "r": 3, "schedule": "up"}, "schedule='up'"),
     ({"method": "tome", "r": [3, 3]}, "2 entries for 4 blocks"),

@@ -124,11 +124,11 @@ class Cases:
     def _phases(self, variant: Variant, images: Tensor) -> Phases | None:
         return time_phases(self.variants[variant], images, self._precision, threads=self.settings.threads)
 
-    def _measured(self, variant: Variant, batch: int, compiled: bool, **found: Any) -> Measured:
+    def _measured(self, variant: Variant, batch: int, compiled: bool, **timings: Any) -> Measured:
         model = self.variants[variant]
         handle = hosts.find(model)
         tokens_last = self.flows[variant][-1][1] - handle.facts.num_prefix
-        return Measured(variant, batch, compiled, macs_of(model), tokens_last, **found)
+        return Measured(variant, batch, compiled, macs_of(model), tokens_last, **timings)
 
 
 @dataclass(frozen=True)

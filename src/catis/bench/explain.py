@@ -94,12 +94,17 @@ _WORDS = {
     "rest": "the rest: norms, activations, and the calls themselves",
 }
 
+_ALL_BUT_PRODUCTS = "what is not matrix products: choosing, merging, norms, activations, and the calls themselves"
+
 
 def _account(row: Evidence) -> str:
+    what = "slower than vanilla" if row.speedup < 1 else "slower than the multiply-adds promise"
+    if row.roofline_vanilla is None and row.phases is None:
+        return f"{what}; why is not known, as no part was timed"
     parts = lost_time(row)
     main = max(parts, key=lambda name: parts[name])
-    what = "slower than vanilla" if row.speedup < 1 else "slower than the multiply-adds promise"
-    return f"{what}; most of the time lost goes to {_WORDS[main]}"
+    cause = _ALL_BUT_PRODUCTS if main == "rest" and row.phases is None else _WORDS[main]
+    return f"{what}; most of the time lost goes to {cause}"
 
 
 def _batch(row: Evidence) -> str:

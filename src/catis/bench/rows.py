@@ -138,11 +138,11 @@ def _against(
 ) -> dict[str, Any]:
     speed = _ratio(vanilla.seconds, row.seconds)
     roofline = _ratio(vanilla.roofline, row.roofline)
-    found: dict[str, Any] = {"roofline_speedup": None if roofline is None else roofline.median}
+    columns: dict[str, Any] = {"roofline_speedup": None if roofline is None else roofline.median}
     if speed is None:
-        return found
+        return columns
     evidence = _evidence(row, vanilla, facts, speed, baselines, reading)
-    return found | {
+    return columns | {
         "speedup": speed.median,
         "speedup_low": speed.low,
         "speedup_high": speed.high,
@@ -152,10 +152,10 @@ def _against(
     }
 
 
-def _lost(found: Evidence) -> dict[str, Any]:
-    parts = lost_time(found)
+def _lost(row: Evidence) -> dict[str, Any]:
+    parts = lost_time(row)
     each = {f"{name}_ms": _ms(seconds) for name, seconds in parts.items()}
-    return {**each, "lost_ms": _ms(sum(parts.values())), "reasons": tuple(explain(found))}
+    return {**each, "lost_ms": _ms(sum(parts.values())), "reasons": tuple(explain(row))}
 
 
 def _evidence(

@@ -85,12 +85,18 @@ def _print(findings: Findings, console: Console) -> None:
 
     tables = [main_table(findings), pair_table(findings)]
     tables += [table(findings, view) for view in findings.limits for table in (limit_table, law_table)]
+    _list("What one gains", sweet_spots(findings), console)
     for table in [*tables, claim_table(findings)]:
         table.print(console)
         console.print()
-    console.print("In short", style="bold")
-    for sentence in (*sweet_spots(findings), *summary(findings)):
-        console.print(f"- {sentence}", markup=False)
-    console.print(f"\n{honest_words(findings)}\n", markup=False)
+    _list("In short", summary(findings), console)
+    console.print(f"{honest_words(findings)}\n", markup=False)
     console.print("Now your model", style="bold")
     console.print(f"{NEXT}\n", markup=False, soft_wrap=True)
+
+
+def _list(title: str, sentences: list[str], console: Console) -> None:
+    console.print(title, style="bold")
+    for sentence in sentences:
+        console.print(f"- {sentence}", markup=False)
+    console.print()

@@ -39,7 +39,7 @@ if TYPE_CHECKING:
 __all__ = ["diagnose_command"]
 
 COLUMNS = {
-    "layer": "block", "rho_s pairwise": "pairwise", "rho_s pool": "pool", "rho_s s_nf": "s_nf", "rho_s s_cls": "s_cls",
+    "block": "block", "rho_s pairwise": "pairwise", "rho_s pool": "pool", "rho_s s_nf": "s_nf", "rho_s s_cls": "s_cls",
     "rho_s fused": "fused", "delta_F": "delta F", "rho_off vanilla": "rho_off", "rho_off reduced": "reduced",
     "matched": "matched", "chance reduced": "chance", "excess reduced": "excess", "tokens reduced": "tokens",
     "distortion": "distortion",
@@ -132,7 +132,7 @@ def _show_tables(diagnosis: Diagnosis, title: str, console: Console) -> None:
     title = f"{title}; rho_s under {diagnosis.corruption}"
     Table(list(COLUMNS.values()), _body(diagnosis), title=title).print(console)
     signals = {name: band for name, band in diagnosis.bands().items() if name not in ("frobenius", "pool_share")}
-    names = ["shallow", "middle", "deep", "layers"]
+    names = ["shallow", "middle", "deep", "all"]
     body = [[signal, *(_cell(band[name]) for name in names)] for signal, band in signals.items()]
     Table(["signal", *names], body, title="rho_s by depth").print(console)
     if diagnosis.amplifier is not None:
@@ -148,7 +148,7 @@ def _show_tables(diagnosis: Diagnosis, title: str, console: Console) -> None:
 def _body(diagnosis: Diagnosis) -> list[list[Any]]:
     from catis.diagnostics.report import rows
 
-    return [[int(row["layer"]), *(_cell(row.get(name)) for name in list(COLUMNS)[1:])] for row in rows(diagnosis)]
+    return [[int(row["block"]), *(_cell(row.get(name)) for name in list(COLUMNS)[1:])] for row in rows(diagnosis)]
 
 
 def _critical(diagnosis: Diagnosis) -> str:

@@ -130,7 +130,7 @@ def eval_command(
         img_size=img_size, crop_pct=crop_pct, mean=mean, std=std, interpolation=interpolation,
     )  # fmt: skip
     mapped = None if class_map is None else str(class_map)
-    sets = [found for text in data for found in parse_data(text, limit=limit, seed=seed, class_map=mapped)]
+    sets = [spec for text in data for spec in parse_data(text, limit=limit, seed=seed, class_map=mapped)]
     precision = _precision(amp, amp_dtype, model_dtype)
     usual = RunDefaults(batch_size, precision, choose_device(device), torchcompile, seed, on_error)
     entries = _methods(method, r, prop_attn, parse_options(option), recipe)

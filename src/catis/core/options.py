@@ -23,8 +23,8 @@ def checked_options(name: str, kind: type[Method], options: Mapping[str, Any]) -
 
     Example:
         >>> from catis.reference.mctf import MCTFReference
-        >>> checked_options("mctf", MCTFReference, {"layers": [1, 2]})
-        {'layers': (1, 2)}
+        >>> checked_options("mctf", MCTFReference, {"blocks": [1, 2]})
+        {'blocks': (1, 2)}
         >>> checked_options("mctf", MCTFReference, {"tau_sim": "high"})
         Traceback (most recent call last):
         ...

@@ -10,7 +10,7 @@ __all__ = ["BlockParts", "Projection"]
 
 
 class Projection(NamedTuple):
-    """Query, key and value of one attention layer, (B, H, N, d) each, as its dot product sees them.
+    """Query, key and value of one attention, (B, H, N, d) each, as its dot product sees them.
 
     Attributes:
         query: After q-norm and rotation.

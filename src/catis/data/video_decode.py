@@ -66,9 +66,9 @@ def read_frames(
     try:
         while True:
             wanted = choose(total)
-            found, seen = _decode(path, set(wanted), prepare)
-            if found.keys() >= set(wanted):
-                return [found[index] for index in wanted]
+            frames, seen = _decode(path, set(wanted), prepare)
+            if frames.keys() >= set(wanted):
+                return [frames[index] for index in wanted]
             if not seen:
                 raise BrokenClipError("no frame can be decoded")
             # Some packets held no picture of their own. There are fewer than before now, so this ends.
@@ -80,18 +80,18 @@ def read_frames(
 def _decode(
     path: Path, wanted: Collection[int], prepare: Callable[[Image.Image], PreparedT]
 ) -> tuple[dict[int, PreparedT], int]:
-    found: dict[int, PreparedT] = {}
+    frames: dict[int, PreparedT] = {}
     seen = 0
     with _open(path) as container:
         for index, frame in enumerate(container.decode(_stream(container))):
             if index in wanted:
                 if frame.is_corrupt:
                     raise BrokenClipError(f"frame {index} is damaged")
-                found[index] = prepare(_upright(frame))
+                frames[index] = prepare(_upright(frame))
             seen = index + 1
-            if len(found) == len(wanted):
+            if len(frames) == len(wanted):
                 break
-    return found, seen
+    return frames, seen
 
 
 def _open(path: Path) -> Any:

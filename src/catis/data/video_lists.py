@@ -85,10 +85,10 @@ def folder_clips(root: str | Path) -> ClipList:
     """
     base = _folder(root)
     classes = _class_folders(base)
-    found = [(f"{label}/{path.name}", i) for i, label in enumerate(classes) for path in _clips(base / label)]
-    if not found:
+    clips = [(f"{label}/{path.name}", i) for i, label in enumerate(classes) for path in _clips(base / label)]
+    if not clips:
         raise NoImagesError(f"no clips in {base}: expected class folders with files ending in {_endings()}")
-    return ClipList(base, tuple(name for name, _ in found), tuple(label for _, label in found), tuple(classes))
+    return ClipList(base, tuple(name for name, _ in clips), tuple(label for _, label in clips), tuple(classes))
 
 
 def _folder(root: str | Path) -> Path:

@@ -39,10 +39,10 @@ class ClipData:
     @classmethod
     def parse(cls, name: str) -> ClipData | None:
         """What a name means; None if it does not mean clips."""
-        found = _NAME.fullmatch(name)
-        if found is None:
+        match = _NAME.fullmatch(name)
+        if match is None:
             return None
-        kind, split, segments, crops = found.groups()
+        kind, split, segments, crops = match.groups()
         return cls(None if kind == "clips" else int(split or 1), int(segments or 1), int(crops or 1))
 
     def clips(self, root: str | Path) -> ClipList:

@@ -18,7 +18,7 @@ from catis.data.images import ImageArrays
 from catis.demo.images import View
 from catis.demo.settings import Settings
 from catis.diagnostics.correlation import matched_level
-from catis.diagnostics.report import Layers
+from catis.diagnostics.report import PerBlock
 from catis.health.conclusion import TOKENS_TO_TELL
 from catis.health.probes import ReducedProbe, VanillaProbe
 from catis.inference import batch_images
@@ -47,9 +47,9 @@ class Probed:
     model: str
     r: int
     n: int
-    consistency: Layers
-    vanilla: Layers
-    reduced: Mapping[str, Layers]
+    consistency: PerBlock
+    vanilla: PerBlock
+    reduced: Mapping[str, PerBlock]
     matched: tuple[float, ...]
 
     def telling_block(self) -> int:
@@ -81,7 +81,7 @@ def _damage(pixels: NDArray[np.uint8], seed: int) -> NDArray[np.uint8]:
     return corrupt(pixels, *CORRUPTION, seed)
 
 
-def _matched(vanilla: Layers, reduced: Layers) -> tuple[float, ...]:
+def _matched(vanilla: PerBlock, reduced: PerBlock) -> tuple[float, ...]:
     """`matched_level` per block; NaN where fewer than two tokens are left."""
     blocks = zip(vanilla["rho_off"], vanilla["tokens"], reduced["tokens"], strict=True)
     return tuple(

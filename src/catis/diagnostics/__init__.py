@@ -15,7 +15,7 @@ from catis.diagnostics.correlation import OffDiagonal, chance_level, matched_lev
 from catis.diagnostics.critical import CriticalR, DepthFit, find_critical_r, fit_depth
 from catis.diagnostics.distortion import Distortion, cosine_distance
 from catis.diagnostics.dual_fit import DualFit, fit_dual
-from catis.diagnostics.estimates import Estimate, LayerMeans, band_layers, bands
+from catis.diagnostics.estimates import BlockMeans, Estimate, band_blocks, bands
 from catis.diagnostics.pareto import ConvexityTest, check_convexity
 from catis.diagnostics.perturbation import energy_scaling, perturbation_energy
 from catis.diagnostics.ranks import average_ranks, spearman
@@ -23,6 +23,7 @@ from catis.diagnostics.verdict import Verdict, judge
 
 __all__ = [
     "AmplifierFit",
+    "BlockMeans",
     "Channel",
     "ConvexityTest",
     "CriticalR",
@@ -30,12 +31,11 @@ __all__ = [
     "Distortion",
     "DualFit",
     "Estimate",
-    "LayerMeans",
     "OffDiagonal",
     "RankingConsistency",
     "Verdict",
     "average_ranks",
-    "band_layers",
+    "band_blocks",
     "bands",
     "chance_level",
     "check_convexity",

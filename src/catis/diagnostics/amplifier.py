@@ -63,19 +63,19 @@ def recurrence(channels: Sequence[Channel], amounts: Sequence[Sequence[float]]) 
     return np.array(path)
 
 
-def closed_form(channels: Sequence[Channel], amounts: Sequence[float], layers: Sequence[int] | Floats) -> Floats:
+def closed_form(channels: Sequence[Channel], amounts: Sequence[float], blocks: Sequence[int] | Floats) -> Floats:
     """Delta(l) = c / (beta - 1) (beta^l - 1), for the same amount in every block (Eq. closed-form).
 
     Args:
         channels: One or two.
         amounts: Operations per block of each channel, constant over depth.
-        layers: Where to evaluate.
+        blocks: Where to evaluate.
 
     Example:
         >>> closed_form([Channel(seed=1.0, gain=1.0)], [1], [0, 1, 2, 3])
         array([0., 1., 3., 7.])
     """
-    at = np.asarray(layers, dtype=np.float64)
+    at = np.asarray(blocks, dtype=np.float64)
     seed = sum(c.seed * r for c, r in zip(channels, amounts, strict=True))
     feedback = sum(c.gain * r for c, r in zip(channels, amounts, strict=True))  # beta - 1
     if abs(feedback) * at.max(initial=1.0) < 1e-14:  # straight to the last digit; smaller numbers lose theirs below

@@ -135,13 +135,13 @@ def _best_gain(measured: Floats, steps: Floats) -> float:
     errors = [_best_seed(float(gain), measured, steps)[1] for gain in grid]
     at = int(np.argmin(errors))
     low, high = grid[max(at - 1, 0)], grid[min(at + 1, len(grid) - 1)]
-    found = optimize.minimize_scalar(
+    minimum = optimize.minimize_scalar(
         lambda gain: _best_seed(float(gain), measured, steps)[1],
         bounds=(low, high),
         method="bounded",
         options={"xatol": 1e-12 * scale},
     )
-    return float(found.x)
+    return float(minimum.x)
 
 
 def r_squared(error: float, total: float) -> float:

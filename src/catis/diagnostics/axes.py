@@ -27,13 +27,13 @@ def axes(ax: Any | None = None) -> Any:
 
 
 def draw_layers(curves: Mapping[str, Sequence[Estimate]], label: str, ax: Any | None = None) -> Any:
-    """One line per curve over the layers, with its confidence band."""
+    """One line per curve over the blocks, with its confidence band."""
     ax = axes(ax)
     for name, estimates in curves.items():
-        layers = range(len(estimates))
-        (line,) = ax.plot(layers, [estimate.mean for estimate in estimates], marker="o", markersize=3, label=name)
+        blocks = range(len(estimates))
+        (line,) = ax.plot(blocks, [estimate.mean for estimate in estimates], marker="o", markersize=3, label=name)
         low, high = [estimate.low for estimate in estimates], [estimate.high for estimate in estimates]
-        ax.fill_between(layers, low, high, alpha=0.2, color=line.get_color(), linewidth=0)
+        ax.fill_between(blocks, low, high, alpha=0.2, color=line.get_color(), linewidth=0)
     ax.set_xlabel("block")
     ax.set_ylabel(label)
     ax.legend(frameon=False, fontsize="small")

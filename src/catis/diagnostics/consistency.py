@@ -13,7 +13,7 @@ from torch import Tensor
 from catis.core.signals import activation, euclidean, l2, momentum, zscore
 from catis.core.view import BlockView
 from catis.diagnostics.axes import draw_layers
-from catis.diagnostics.estimates import Estimate, LayerMeans
+from catis.diagnostics.estimates import BlockMeans, Estimate
 from catis.diagnostics.ranks import average_ranks, correlate_ranks, has_nan, sort_once, spearman
 
 __all__ = [
@@ -119,7 +119,7 @@ def unary_consistency(clean: Mapping[str, Tensor], corrupted: Mapping[str, Tenso
 
 
 class RankingConsistency:
-    """Accumulates rho_s of every signal, and Delta F, layer by layer over a stream of batches.
+    """Accumulates rho_s of every signal, and Delta F, block by block over a stream of batches.
 
     Args:
         tau: Triage radius that defines the merge pool, |fused| <= tau on the clean image.
@@ -135,31 +135,31 @@ class RankingConsistency:
 
     def __init__(self, tau: float = 1.0, *, whole: bool = False) -> None:
         self.tau, self.whole = tau, whole
-        self._means = LayerMeans()
+        self._means = BlockMeans()
 
     def update(
         self,
-        layer: int,
+        block: int,
         clean_keys: Tensor,
         corrupted_keys: Tensor,
         clean_signals: Mapping[str, Tensor],
         corrupted_signals: Mapping[str, Tensor],
     ) -> None:
-        """Add one batch of one layer: (B, N_p, d) keys and (B, N_p) signals of clean and corrupted images."""
+        """Add one batch of one block: (B, N_p, d) keys and (B, N_p) signals of clean and corrupted images."""
         fused = clean_signals.get("fused")
         pool = None if fused is None else fused.abs() <= self.tau  # M of Eq. triage
         clean, corrupted = key_cosine(clean_keys.float()), key_cosine(corrupted_keys.float())
         pairwise = pairwise_consistency(clean, corrupted, pool, whole=self.whole)
-        self._means.update("pairwise", layer, pairwise.rho)
+        self._means.update("pairwise", block, pairwise.rho)
         if pool is not None and pairwise.pool is not None:
-            self._means.update("pool", layer, pairwise.pool)
-            self._means.update("pool_share", layer, pool.double().mean(1))
-        self._means.update("frobenius", layer, pairwise.frobenius)
+            self._means.update("pool", block, pairwise.pool)
+            self._means.update("pool_share", block, pool.double().mean(1))
+        self._means.update("frobenius", block, pairwise.frobenius)
         for name, rho in unary_consistency(clean_signals, corrupted_signals).items():
-            self._means.update(name, layer, rho)
+            self._means.update(name, block, rho)
 
     def compute(self) -> dict[str, list[Estimate]]:
-        """Per signal ("pairwise", "pool", "s_nf", "s_cls", "fused", "l2", "euclidean"; "frobenius"), per layer."""
+        """Per signal ("pairwise", "pool", "s_nf", "s_cls", "fused", "l2", "euclidean"; "frobenius"), per block."""
         return self._means.compute()
 
     def plot(self, ax: Any | None = None) -> Any:

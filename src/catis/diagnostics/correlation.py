@@ -9,7 +9,7 @@ import torch
 from torch import Tensor
 
 from catis.diagnostics.axes import draw_layers
-from catis.diagnostics.estimates import Estimate, LayerMeans
+from catis.diagnostics.estimates import BlockMeans, Estimate
 
 __all__ = ["OffDiagonal", "chance_level", "matched_level", "off_diagonal"]
 
@@ -95,7 +95,7 @@ def matched_level(vanilla: float, tokens_before: int, tokens_after: int) -> floa
 
 
 class OffDiagonal:
-    """Accumulates rho_off per layer, with the chance level at the number of tokens there and the excess over it.
+    """Accumulates rho_off per block, with the chance level at the number of tokens there and the excess over it.
 
     Example:
         >>> metric = OffDiagonal()
@@ -105,19 +105,19 @@ class OffDiagonal:
     """
 
     def __init__(self) -> None:
-        self._means = LayerMeans()
+        self._means = BlockMeans()
 
-    def update(self, layer: int, features: Tensor) -> None:
+    def update(self, block: int, features: Tensor) -> None:
         """Add the (B, n, D) patch tokens that leave a block."""
         value = off_diagonal(features)
         chance = chance_level(features.shape[1])
-        self._means.update("rho_off", layer, value)
-        self._means.update("chance", layer, torch.full_like(value, chance))
-        self._means.update("excess", layer, value - chance)
-        self._means.update("tokens", layer, torch.full_like(value, features.shape[1]))
+        self._means.update("rho_off", block, value)
+        self._means.update("chance", block, torch.full_like(value, chance))
+        self._means.update("excess", block, value - chance)
+        self._means.update("tokens", block, torch.full_like(value, features.shape[1]))
 
     def compute(self) -> dict[str, list[Estimate]]:
-        """Per layer: "rho_off", "chance", "excess" and "tokens"."""
+        """Per block: "rho_off", "chance", "excess" and "tokens"."""
         return self._means.compute()
 
     def plot(self, ax: Any | None = None) -> Any:

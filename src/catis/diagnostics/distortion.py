@@ -12,7 +12,7 @@ from catis.core.block import BlockRecord
 from catis.core.execute import weighted_mean
 from catis.core.plan import EVICTED, Plan
 from catis.diagnostics.axes import draw_layers
-from catis.diagnostics.estimates import Estimate, LayerMeans
+from catis.diagnostics.estimates import BlockMeans, Estimate
 
 __all__ = ["GROUPS", "Distortion", "channel_amounts", "cosine_distance", "summary_feature"]
 
@@ -58,29 +58,29 @@ class Distortion:
     """
 
     def __init__(self) -> None:
-        self._means = LayerMeans()
+        self._means = BlockMeans()
         self._groups: dict[int, Tensor] = {}
         self._seen: dict[int, int] = {}
 
-    def update(self, layer: int, reference: Tensor, feature: Tensor, amounts: tuple[float, float] = (0.0, 0.0)) -> None:
+    def update(self, block: int, reference: Tensor, feature: Tensor, amounts: tuple[float, float] = (0.0, 0.0)) -> None:
         """Add (B, C) vanilla and reduced features after a block, and its (merged, evicted) tokens per image."""
         distance = cosine_distance(reference, feature)
-        self._means.update("distortion", layer, distance)
+        self._means.update("distortion", block, distance)
         for name, amount in zip(("merged", "evicted"), amounts, strict=True):
-            self._means.update(name, layer, torch.full_like(distance, amount))
-        start = self._seen.get(layer, 0)
+            self._means.update(name, block, torch.full_like(distance, amount))
+        start = self._seen.get(block, 0)
         group = (torch.arange(len(distance), device=distance.device) + start) % GROUPS
-        sums = self._groups.setdefault(layer, torch.zeros(2, GROUPS, dtype=torch.float64))
+        sums = self._groups.setdefault(block, torch.zeros(2, GROUPS, dtype=torch.float64))
         sums.index_add_(1, group.cpu(), torch.stack([distance, torch.ones_like(distance)]).cpu())
-        self._seen[layer] = start + len(distance)
+        self._seen[block] = start + len(distance)
 
     def compute(self) -> dict[str, list[Estimate]]:
-        """Per layer: "distortion", "merged" and "evicted"."""
+        """Per block: "distortion", "merged" and "evicted"."""
         return self._means.compute()
 
     def leave_one_out(self) -> Tensor:
         """(groups, L) mean distortion with one group of images left out, for jackknife intervals of a fit."""
-        sums, counts = torch.stack([self._groups[layer] for layer in sorted(self._groups)], 1)
+        sums, counts = torch.stack([self._groups[block] for block in sorted(self._groups)], 1)
         used = counts[0] > 0
         totals, number = sums.sum(1, keepdim=True), counts.sum(1, keepdim=True)
         left = (number - counts)[:, used]

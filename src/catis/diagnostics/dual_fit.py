@@ -68,8 +68,8 @@ def fit_dual(
     # Gains add up in the equation, so the joint fit starts from half of what each run alone asks for.
     start = [value for fit in alone for value in (fit.channel.seed, fit.channel.gain / 2)]
     size = np.maximum(np.abs(start), 1e-12)
-    found = optimize.least_squares(lambda x: residuals(x * size), np.array(start) / size, max_nfev=2000)
-    best = found.x * size
+    solution = optimize.least_squares(lambda x: residuals(x * size), np.array(start) / size, max_nfev=2000)
+    best = solution.x * size
     names = ("both", "merge_only", "evict_only")
     shares = [_share(run, path) for run, path in zip(runs, _dual_paths(best, amounts), strict=True)]
     together = recurrence([alone[0].channel, alone[1].channel], amounts)[1:]

@@ -1,4 +1,4 @@
-"""Means over images with confidence intervals, kept per layer in constant memory, and the paper's depth bands."""
+"""Means over images with confidence intervals, kept per block in constant memory, and the paper's depth bands."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ import torch
 from scipy import stats
 from torch import Tensor
 
-__all__ = ["Estimate", "LayerMeans", "band_layers", "bands", "mcnemar", "wilson"]
+__all__ = ["BlockMeans", "Estimate", "band_blocks", "bands", "mcnemar", "wilson"]
 
 CONFIDENCE = 0.95
 
@@ -68,13 +68,13 @@ def wilson(hits: int, n: int, level: float = CONFIDENCE) -> tuple[float, float]:
     return max(0.0, low), min(100.0, high)
 
 
-class LayerMeans:
-    """Running mean and variance over images of any number of named per-layer quantities.
+class BlockMeans:
+    """Running mean and variance over images of any number of named per-block quantities.
 
     Images where a quantity is undefined (NaN) are left out of it and show in its `n`.
 
     Example:
-        >>> means = LayerMeans()
+        >>> means = BlockMeans()
         >>> means.update("rho", 0, torch.tensor([0.5, 0.7, float("nan")]))
         >>> round(means["rho"][0].mean, 3), means["rho"][0].n
         (0.6, 2)
@@ -83,29 +83,29 @@ class LayerMeans:
     def __init__(self) -> None:
         self._moments: dict[str, dict[int, tuple[int, float, float]]] = {}
 
-    def update(self, name: str, layer: int, values: Tensor) -> None:
+    def update(self, name: str, block: int, values: Tensor) -> None:
         """Add one value per image."""
         known = values.detach().double().flatten()
         known = known[~known.isnan()]
         if known.numel() == 0:
-            self._moments.setdefault(name, {}).setdefault(layer, (0, 0.0, 0.0))
+            self._moments.setdefault(name, {}).setdefault(block, (0, 0.0, 0.0))
             return
-        n, mean, squares = self._moments.setdefault(name, {}).get(layer, (0, 0.0, 0.0))
+        n, mean, squares = self._moments.setdefault(name, {}).get(block, (0, 0.0, 0.0))
         m, new = known.numel(), float(known.mean())
         step = new - mean
         squares += float((known - new).square().sum()) + step * step * n * m / (n + m)  # Chan's pairwise update
-        self._moments[name][layer] = (n + m, mean + step * m / (n + m), squares)
+        self._moments[name][block] = (n + m, mean + step * m / (n + m), squares)
 
     def names(self) -> list[str]:
         """Quantities seen so far."""
         return list(self._moments)
 
     def __getitem__(self, name: str) -> list[Estimate]:
-        """One estimate per layer."""
+        """One estimate per block."""
         return [_estimate(*moments) for _, moments in sorted(self._moments[name].items())]
 
     def compute(self) -> dict[str, list[Estimate]]:
-        """Everything, per layer."""
+        """Everything, per block."""
         return {name: self[name] for name in self._moments}
 
 
@@ -118,11 +118,11 @@ def _estimate(n: int, mean: float, squares: float) -> Estimate:
     return Estimate(mean, mean - reach, mean + reach, n)
 
 
-def band_layers(depth: int) -> dict[str, list[int]]:
-    """Layers of the paper's depth bands, scaled to any depth: 0-2, 4-7 and 9-11 of 12 (Table complementarity).
+def band_blocks(depth: int) -> dict[str, list[int]]:
+    """Blocks of the paper's depth bands, scaled to any depth: 0-2, 4-7 and 9-11 of 12 (Table complementarity).
 
     Example:
-        >>> band_layers(12)
+        >>> band_blocks(12)
         {'shallow': [0, 1, 2], 'middle': [4, 5, 6, 7], 'deep': [9, 10, 11]}
     """
     cuts = {"shallow": (0.0, 1 / 4), "middle": (1 / 3, 2 / 3), "deep": (3 / 4, 1.0)}
@@ -132,16 +132,16 @@ def band_layers(depth: int) -> dict[str, list[int]]:
     }
 
 
-def bands(per_layer: Sequence[Estimate]) -> Mapping[str, float]:
-    """Mean of each depth band and of all layers ("layers"); layers without a value are left out.
+def bands(per_block: Sequence[Estimate]) -> Mapping[str, float]:
+    """Mean of each depth band and of all blocks ("all"); blocks without a value are left out.
 
     Example:
         >>> bands([Estimate(x / 10, 0, 1, 5) for x in range(12)])["deep"]
         1.0
     """
-    means = [estimate.mean for estimate in per_layer]
-    groups = {**band_layers(len(means)), "layers": list(range(len(means)))}
-    return {name: _mean([means[layer] for layer in layers]) for name, layers in groups.items()}
+    means = [estimate.mean for estimate in per_block]
+    groups = {**band_blocks(len(means)), "all": list(range(len(means)))}
+    return {name: _mean([means[block] for block in blocks]) for name, blocks in groups.items()}
 
 
 def _mean(values: Sequence[float]) -> float:

@@ -80,10 +80,10 @@ class FlipCurve:
         at = np.linspace(_LOW, _HIGH, _BINS)
         seen, flips = np.append(self._counts[0], [1, 1]), np.append(self._counts[1], [0, 1])
         places = np.append(at, [-6.0, 0.0])
-        found = optimize.minimize(_loss, np.array([-1.5, 1.0]), args=(places, seen, flips), method="Nelder-Mead")
+        minimum = optimize.minimize(_loss, np.array([-1.5, 1.0]), args=(places, seen, flips), method="Nelder-Mead")
         used = self._counts[0] > 0
         share = self._counts[0][used] / self._counts[0].sum()
-        middle, slope = float(found.x[0]), math.exp(float(found.x[1]))
+        middle, slope = float(minimum.x[0]), math.exp(float(minimum.x[1]))
         return Tolerance(middle, slope, tuple(at[used].tolist()), tuple(share.tolist()))
 
 

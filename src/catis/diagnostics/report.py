@@ -1,4 +1,4 @@
-"""What a diagnosis found: plain numbers per layer, the fits, the verdict, and their JSON."""
+"""What a diagnosis found: plain numbers per block, the fits, the verdict, and their JSON."""
 
 from __future__ import annotations
 
@@ -17,9 +17,9 @@ from catis.diagnostics.dual_fit import DualFit
 from catis.diagnostics.estimates import Estimate, bands
 from catis.diagnostics.verdict import Verdict
 
-__all__ = ["Diagnosis", "Layers", "plain_values", "rows"]
+__all__ = ["Diagnosis", "PerBlock", "plain_values", "rows"]
 
-Layers = Mapping[str, list[Estimate]]
+PerBlock = Mapping[str, list[Estimate]]
 
 
 @dataclass(frozen=True)
@@ -34,7 +34,7 @@ class Diagnosis:
         depth: Blocks.
         num_patches: Patch tokens at the start.
         corruption: Corruption and severity behind rho_s.
-        consistency: rho_s per signal and layer, "frobenius" (Delta F) and "pool_share".
+        consistency: rho_s per signal and block, "frobenius" (Delta F) and "pool_share".
         vanilla: rho_off of the vanilla model: "rho_off", "chance", "excess", "tokens".
         reduced: The same of the reduced model.
         distortion: "distortion" of the reduced model, tokens "merged" and "evicted"; "merge_only" and "evict_only" if
@@ -56,10 +56,10 @@ class Diagnosis:
     depth: int
     num_patches: int
     corruption: str
-    consistency: Layers
-    vanilla: Layers
-    reduced: Layers
-    distortion: Layers
+    consistency: PerBlock
+    vanilla: PerBlock
+    reduced: PerBlock
+    distortion: PerBlock
     amplifier: AmplifierFit | None
     dual: DualFit | None
     agreement: Estimate | None
@@ -70,8 +70,8 @@ class Diagnosis:
     complete: bool = True
 
     def bands(self) -> dict[str, dict[str, float]]:
-        """rho_s of each signal in the shallow, middle and deep band and over all layers."""
-        return {name: dict(bands(layers)) for name, layers in self.consistency.items()}
+        """rho_s of each signal in the shallow, middle and deep band and over all blocks."""
+        return {name: dict(bands(blocks)) for name, blocks in self.consistency.items()}
 
     def to_dict(self) -> dict[str, Any]:
         """Everything as plain values, NaN as None: ready for JSON."""
@@ -103,7 +103,7 @@ def plain_values(value: Any) -> Any:
 
 
 def rows(diagnosis: Diagnosis) -> list[dict[str, float]]:
-    """The per-layer table: one row per block, NaN where a column has no value there.
+    """The per-block table: one row per block, NaN where a column has no value there.
 
     "matched" is what vanilla's rho_off would be on as many tokens as the reduced model has left (`matched_level`).
 
@@ -115,15 +115,15 @@ def rows(diagnosis: Diagnosis) -> list[dict[str, float]]:
         >>> len(rows(diagnose(model, images, r=2)))
         4
     """
-    columns: dict[str, list[Estimate]] = {f"rho_s {name}": layers for name, layers in diagnosis.consistency.items()}
+    columns: dict[str, list[Estimate]] = {f"rho_s {name}": blocks for name, blocks in diagnosis.consistency.items()}
     columns["delta_F"] = columns.pop("rho_s frobenius")
     columns["pool share"] = columns.pop("rho_s pool_share", [])
     columns |= {f"{name} vanilla": diagnosis.vanilla[name] for name in ("rho_off", "excess")}
-    columns |= {f"{name} reduced": layers for name, layers in diagnosis.reduced.items()}
+    columns |= {f"{name} reduced": blocks for name, blocks in diagnosis.reduced.items()}
     columns |= dict(diagnosis.distortion)
     table = [
-        {"layer": float(layer)} | {name: _at(layers, layer) for name, layers in columns.items()}
-        for layer in range(diagnosis.depth)
+        {"block": float(block)} | {name: _at(blocks, block) for name, blocks in columns.items()}
+        for block in range(diagnosis.depth)
     ]
     for row in table:
         left = row["tokens reduced"]
@@ -134,5 +134,5 @@ def rows(diagnosis: Diagnosis) -> list[dict[str, float]]:
     return table
 
 
-def _at(layers: list[Estimate], layer: int) -> float:
-    return layers[layer].mean if layer < len(layers) else math.nan
+def _at(blocks: list[Estimate], block: int) -> float:
+    return blocks[block].mean if block < len(blocks) else math.nan

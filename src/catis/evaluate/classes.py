@@ -109,14 +109,14 @@ def _own_classes(data: str) -> list[str] | None:
 def _by_name(data: str, folders: Sequence[str], class_names: Sequence[str]) -> dict[str, int]:
     """Classes by their names, all of them or none: some only would mean that the order is not to be trusted either."""
     places = {_letters(name): place for place, name in enumerate(class_names)}
-    found = {folder: places[_letters(folder)] for folder in folders if _letters(folder) in places}
-    if found and len(found) < len(folders):
-        strangers = [folder for folder in folders if folder not in found]
+    known = {folder: places[_letters(folder)] for folder in folders if _letters(folder) in places}
+    if known and len(known) < len(folders):
+        strangers = [folder for folder in folders if folder not in known]
         raise ValueError(
             f"{data} has {len(strangers)} classes that the model does not know by name ({_few(strangers)}), and "
-            f"{len(found)} that it does; pass --class-map FILE"
+            f"{len(known)} that it does; pass --class-map FILE"
         )
-    return found
+    return known
 
 
 def _letters(name: str) -> str:

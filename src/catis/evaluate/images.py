@@ -62,10 +62,10 @@ class StreamedImages:
         return self._cached() or PreparedImages(self.about, pixels, places)
 
     def _cached(self) -> PreparedImages | None:
-        found = None if self.cache is None else self.cache.find(self.key)
-        if found is None or found.pixels.shape != (len(self.about.names), *self.data.shape):
+        kept = None if self.cache is None else self.cache.find(self.key)
+        if kept is None or kept.pixels.shape != (len(self.about.names), *self.data.shape):
             return None
-        return PreparedImages(self.about, found.pixels, found.broken)
+        return PreparedImages(self.about, kept.pixels, kept.broken)
 
     def _decode(self, batch_size: int) -> Iterator[ImageBatch]:
         writer, start = self._writer(), 0
@@ -102,11 +102,11 @@ class StreamedImages:
     def _keep(self, writer: CacheWriter | None, batch: ImageBatch, start: int) -> CacheWriter | None:
         if writer is None:
             return None
-        found = dict(zip(batch.indices.tolist(), batch.pixels, strict=True))
+        pixels_of = dict(zip(batch.indices.tolist(), batch.pixels, strict=True))
         reasons = {item.name: item.reason for item in batch.broken}
         try:
             for index in range(start, batch.end):
-                writer.add(found.get(index), reasons.get(self.about.names[index], ""))
+                writer.add(pixels_of.get(index), reasons.get(self.about.names[index], ""))
         except OSError as error:
             writer.discard()
             self._uncached(error)

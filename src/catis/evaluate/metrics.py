@@ -18,27 +18,27 @@ __all__ = ["Difference", "agreement", "compare", "mean_corrupted_accuracy", "shi
 RESAMPLES = 10_000
 
 
-def agreement(one: Predictions, other: Predictions) -> tuple[float, int]:
+def agreement(first: Predictions, second: Predictions) -> tuple[float, int]:
     """Per cent of the images of both whose first class is the same, and how many images that is."""
-    here, there = one.paired(other)
-    return 100 * float((one.top[here, 0] == other.top[there, 0]).mean()), len(here)
+    here, there = first.paired(second)
+    return 100 * float((first.top[here, 0] == second.top[there, 0]).mean()), len(here)
 
 
 def shift_average(records: Iterable[Record]) -> float | None:
     """Mean top-1 of ImageNet-A, -R and -Sketch, the paper's `Shift avg`; None unless all three are there."""
-    found = {record.data: record.top1 for record in records if record.corruption is None}
-    if not all(name in found for name in SHIFTED):
+    top1 = {record.data: record.top1 for record in records if record.corruption is None}
+    if not all(name in top1 for name in SHIFTED):
         return None
-    return sum(found[name] for name in SHIFTED) / len(SHIFTED)
+    return sum(top1[name] for name in SHIFTED) / len(SHIFTED)
 
 
 def mean_corrupted_accuracy(records: Iterable[Record]) -> Mapping[str, tuple[float, int]]:
     """MCA of each data set: mean top-1 over corruptions and severities, and over how many of the 75 it is."""
-    found: dict[str, list[float]] = {}
+    scores: dict[str, list[float]] = {}
     for record in records:
         if record.corruption is not None:
-            found.setdefault(record.data, []).append(record.top1)
-    return {data: (sum(values) / len(values), len(values)) for data, values in found.items()}
+            scores.setdefault(record.data, []).append(record.top1)
+    return {data: (sum(values) / len(values), len(values)) for data, values in scores.items()}
 
 
 @dataclass(frozen=True)
@@ -64,8 +64,8 @@ class Difference:
     p_value: float
 
 
-def compare(one: Predictions, other: Predictions, *, resamples: int = RESAMPLES, seed: int = 0) -> Difference:
-    """Compare two runs image by image, top-1.
+def compare(run: Predictions, reference: Predictions, *, resamples: int = RESAMPLES, seed: int = 0) -> Difference:
+    """Compare a run with a reference image by image, top-1.
 
     Raises:
         ValueError: They have no image in common, or do not agree on a label.
@@ -75,14 +75,14 @@ def compare(one: Predictions, other: Predictions, *, resamples: int = RESAMPLES,
         >>> names, ones = [str(i) for i in range(100)], np.ones(100, np.float32)
         >>> good = Predictions(names, labels, labels[:, None], ones, ones)
         >>> bad = Predictions(names, labels, (np.arange(100) < 10)[:, None].astype(np.int64), ones, ones)
-        >>> found = compare(good, bad)
-        >>> found.points, found.gained, round(found.p_value, 4)
+        >>> difference = compare(good, bad)
+        >>> difference.points, difference.gained, round(difference.p_value, 4)
         (10.0, 10, 0.002)
     """
-    here, there = one.paired(other)
-    if not np.array_equal(one.labels[here], other.labels[there]):
+    here, there = run.paired(reference)
+    if not np.array_equal(run.labels[here], reference.labels[there]):
         raise ValueError("the two runs have different labels for the same image: they were scored with different maps")
-    first, second = one.correct()[here], other.correct()[there]
+    first, second = run.correct()[here], reference.correct()[there]
     gained, lost, n = int((first & ~second).sum()), int((~first & second).sum()), len(here)
     low, high = _bootstrap(gained, lost, n, resamples, seed)
     return Difference(n, gained, lost, 100 * (gained - lost) / n, low, high, mcnemar(gained, lost))

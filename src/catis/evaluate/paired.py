@@ -48,21 +48,25 @@ def paired_differences(store: Store, records: Sequence[Record], against: str) ->
 
 
 def _pair(store: Store, record: Record, references: Sequence[Record], free: bool) -> Pair:
-    found = [one for one in references if _same(record, one) and (free or list(one.amounts) == list(record.amounts))]
-    if len(found) != 1:
-        reason = "no reference run of the same model, data and amounts" if not found else _several(found)
+    fitting = [
+        candidate
+        for candidate in references
+        if _same(record, candidate) and (free or list(candidate.amounts) == list(record.amounts))
+    ]
+    if len(fitting) != 1:
+        reason = "no reference run of the same model, data and amounts" if not fitting else _several(fitting)
         return Pair(record, None, None, reason)
     try:
-        difference = compare(store.predictions(record.name), store.predictions(found[0].name))
+        difference = compare(store.predictions(record.name), store.predictions(fitting[0].name))
     except (CatisError, OSError, ValueError) as error:
-        return Pair(record, found[0], None, str(error))
-    return Pair(record, found[0], difference)
+        return Pair(record, fitting[0], None, str(error))
+    return Pair(record, fitting[0], difference)
 
 
-def _same(one: Record, other: Record) -> bool:
+def _same(record: Record, other: Record) -> bool:
     fields = ("weights", "preprocessing", "data", "corruption", "severity", "data_fingerprint", "precision", "compiled")
-    return all(getattr(one, field) == getattr(other, field) for field in fields)
+    return all(getattr(record, field) == getattr(other, field) for field in fields)
 
 
-def _several(found: Sequence[Record]) -> str:
-    return f"several reference runs fit; name one of them: {', '.join(record.name for record in found)}"
+def _several(fitting: Sequence[Record]) -> str:
+    return f"several reference runs fit; name one of them: {', '.join(record.name for record in fitting)}"

@@ -97,22 +97,22 @@ def _pass(
     about = images.about
     scored = None if about.scored is None else torch.tensor(about.scored, device=spec.device)
     broken: list[BrokenImage] = []
-    indices, found = [], []
+    indices, best = [], []
     for batch in images.batches(max(1, batch_size // about.views)):
         broken += batch.broken
         if batch.broken and spec.on_error == "raise":
             first = batch.broken[0]
             raise BrokenImageError(f"{first.name}: {first.reason}; pass --on-error skip to leave such images out")
         if len(batch.indices):
-            found.append(_best(_logits(run, batch.pixels, preprocessing, spec, batch_size), scored, spec))
+            best.append(_best(_logits(run, batch.pixels, preprocessing, spec, batch_size), scored, spec))
             indices.append(batch.indices)
         if progress is not None:
             progress(batch.end, len(about.names))
-    if not found:
+    if not best:
         raise CatisError(f"none of {len(about.names)} images could be read; the first: {broken[0].name}: "
                          f"{broken[0].reason}")  # fmt: skip
     order = np.concatenate(indices)
-    top, confidence, margin = (np.concatenate(parts) for parts in zip(*found, strict=True))
+    top, confidence, margin = (np.concatenate(parts) for parts in zip(*best, strict=True))
     names = tuple(about.names[index] for index in order)
     return Predicted(Predictions(names, about.labels[order], top, confidence, margin), broken, batch_size)
 

@@ -126,14 +126,14 @@ def file_facts(root: Path, names: Sequence[str]) -> tuple[list[int], list[int]]:
 def _stat(path: Path) -> tuple[int, int]:
     """Size and time of a file; a link that leads nowhere is found broken when it is read."""
     try:
-        found = path.stat()
+        status = path.stat()
     except OSError:
         return -1, 0
-    return found.st_size, found.st_mtime_ns
+    return status.st_size, status.st_mtime_ns
 
 
 def _folder(root: Path, name: str) -> str:
-    folder, found, _ = name.partition("/")
-    if not found:
+    folder, slash, _ = name.partition("/")
+    if not slash:
         raise ValueError(f"{root / name} is in no class folder: expected {root}/CLASS/IMAGE")
     return folder

@@ -1,4 +1,4 @@
-"""The health check: one pass over plain images that says when a model will collapse under reduction, and of what."""
+"""The health check: one pass over images that says when a model will collapse under reduction, and of what."""
 
 from __future__ import annotations
 
@@ -60,7 +60,7 @@ def diagnose(
     Interrupting it (Ctrl-C) ends the pass and returns what was computed, with `complete` False.
 
     Args:
-        model: A supported model, plain or reduced.
+        model: A supported model, vanilla or reduced.
         data: A folder of images, or a sequence of uint8 (H, W, 3) arrays (or of pairs whose first item is one).
         method: Method to probe.
         r: Tokens to remove per block in the probe; by default half of all patch tokens over the whole depth.

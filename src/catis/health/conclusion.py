@@ -14,7 +14,7 @@ from catis.diagnostics.distortion import Distortion
 from catis.diagnostics.dual_fit import DualFit, fit_dual
 from catis.diagnostics.estimates import Estimate
 from catis.diagnostics.prediction import predict_critical_r, steps_seen
-from catis.diagnostics.report import Diagnosis, Layers
+from catis.diagnostics.report import Diagnosis, PerBlock
 from catis.diagnostics.verdict import Verdict, judge
 from catis.health.probes import ReducedProbe, VanillaProbe
 
@@ -78,16 +78,16 @@ def _reachable(reduced: ReducedProbe, predicted: int | None, measured: CriticalR
     return math.inf if r_crit is None else r_crit
 
 
-def off_rise(vanilla: Layers, reduced: Layers) -> float:
+def off_rise(vanilla: PerBlock, reduced: PerBlock) -> float:
     """rho_off over vanilla's at the same token count, after the deepest block that leaves enough tokens to tell.
 
     With a handful of tokens every correlation is near 1 by chance alone, whatever the method did (two tokens: exactly
     1). Where no block leaves enough, the first one has to do.
     """
-    enough = [layer for layer, e in enumerate(reduced["tokens"]) if e.n and e.mean >= TOKENS_TO_TELL]
-    layer = max(enough, default=0)
-    before, after = vanilla["tokens"][layer].mean, reduced["tokens"][layer].mean
-    return reduced["rho_off"][layer].mean - matched_level(vanilla["rho_off"][layer].mean, round(before), round(after))
+    enough = [block for block, e in enumerate(reduced["tokens"]) if e.n and e.mean >= TOKENS_TO_TELL]
+    block = max(enough, default=0)
+    before, after = vanilla["tokens"][block].mean, reduced["tokens"][block].mean
+    return reduced["rho_off"][block].mean - matched_level(vanilla["rho_off"][block].mean, round(before), round(after))
 
 
 def _means(estimates: Sequence[Estimate]) -> list[float]:

@@ -18,7 +18,7 @@ from catis.core.view import BlockView
 from catis.diagnostics.consistency import RankingConsistency, unary_signals
 from catis.diagnostics.correlation import OffDiagonal
 from catis.diagnostics.distortion import Distortion, channel_amounts, cosine_distance, summary_feature
-from catis.diagnostics.estimates import Estimate, LayerMeans
+from catis.diagnostics.estimates import BlockMeans, Estimate
 from catis.diagnostics.prediction import FlipCurve
 from catis.diagnostics.replay import Decisions, Replay
 from catis.diagnostics.verdict import share_interval
@@ -81,9 +81,9 @@ class VanillaProbe:
             self.off.update(block.index, block.tokens[:n, block.state.num_prefix :])
             features.append(summary_feature(block, self.facts.has_cls)[:n].clone())
 
-        found = watch(self.model, Reduction(_Observer()), torch.cat([clean, corrupted]), record)
+        classes = watch(self.model, Reduction(_Observer()), torch.cat([clean, corrupted]), record)
         self.n += n
-        return Reference(features, None if found is None else found[:n], num_patches)
+        return Reference(features, None if classes is None else classes[:n], num_patches)
 
     def _compare(self, block: BlockRecord, view: BlockView, n: int) -> None:
         theta = self.theta
@@ -119,7 +119,7 @@ class ReducedProbe:
         self.facts = hosts.find(model).facts
         self.off, self.distortion, self.flips = OffDiagonal(), Distortion(), FlipCurve()
         self.apart: dict[str, Distortion] = {}
-        self._agreement = LayerMeans()
+        self._agreement = BlockMeans()
         self.num_patches = 0
         self.schedule = Schedule()
 
@@ -137,12 +137,12 @@ class ReducedProbe:
             last[:] = [cosine_distance(known, feature)]
 
         wanted = Reduction(self.method, self.schedule) if self._recipe is None else self._recipe.reduction
-        found = watch(self.model, wanted, clean, record, self._correction)
+        classes = watch(self.model, wanted, clean, record, self._correction)
         if self._channels and self._does_both():
             self._replay(clean, reference, decisions)
-        if found is not None and reference.classes is not None:
-            self._agreement.update("agreement", 0, (found == reference.classes).double())
-            self.flips.update(last[0], found != reference.classes)
+        if classes is not None and reference.classes is not None:
+            self._agreement.update("agreement", 0, (classes == reference.classes).double())
+            self.flips.update(last[0], classes != reference.classes)
 
     def agreement(self) -> Estimate | None:
         """Share of images whose class stayed; None for a model without classifier."""

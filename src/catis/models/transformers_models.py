@@ -45,11 +45,11 @@ def load_hf(name: str, pretrained: bool = False) -> nn.Module:
     # No pickled weights: they can run code.
     settings = {"config": config, "local_files_only": not pretrained, "use_safetensors": True}
     try:
-        model, found = kind.from_pretrained(name, dtype=torch.float32, output_loading_info=True, **settings)
+        model, loading = kind.from_pretrained(name, dtype=torch.float32, output_loading_info=True, **settings)
     except (OSError, RuntimeError, SafetensorError) as error:
         raise ValueError(f"transformers cannot load {name!r}: {error}") from error
-    if found["missing_keys"]:
-        raise ValueError(f"{name}: no weights for {', '.join(sorted(found['missing_keys'])[:5])}")
+    if loading["missing_keys"]:
+        raise ValueError(f"{name}: no weights for {', '.join(sorted(loading['missing_keys'])[:5])}")
     if pretrained:
         from catis.hosts.hf_processor import saved_preprocessing
 
@@ -73,7 +73,7 @@ def _resolve(name: str, pretrained: bool) -> tuple[Any, Any]:
     try:
         config = transformers.AutoConfig.from_pretrained(name, local_files_only=not pretrained)
     except (OSError, ValueError) as error:
-        hint = "" if pretrained or Path(name).exists() else "; --pretrained lets transformers fetch it from the hub"
+        hint = "" if pretrained or Path(name).exists() else f"; `hf download {name}` puts it in the local cache"
         raise ValueError(f"transformers cannot load {name!r}: {str(error).splitlines()[0]}{hint}") from error
     kind = getattr(transformers, (config.architectures or ["?"])[0], None)
     if kind is None:

@@ -25,7 +25,7 @@ class BlockTrace:
     """One block of a trace. Masks and scores are over the patch tokens that entered the block.
 
     Attributes:
-        layer: Index of the block.
+        index: Index of the block.
         tokens_in: Patch tokens that entered.
         tokens_left: Patch tokens that left.
         scores: What the method saw, each (B, tokens_in): always "score"; for CATIS also "s_nf" and "s_cls".
@@ -37,7 +37,7 @@ class BlockTrace:
         state: Sizes and provenance after the block.
     """
 
-    layer: int
+    index: int
     tokens_in: int
     tokens_left: int
     scores: Mapping[str, Tensor]
@@ -174,7 +174,7 @@ def trace(model: nn.Module, images: Tensor) -> Trace:
 
 def _row(block: BlockTrace) -> list[str]:
     merged, evicted = (f"{mask.float().sum(-1).mean().item():.1f}" for mask in (block.merged, block.evicted))
-    counts = (str(block.layer + 1), str(block.tokens_in), str(block.tokens_left))
+    counts = (str(block.index + 1), str(block.tokens_in), str(block.tokens_left))
     return [*counts, merged, evicted, str(int(block.size.max()))]
 
 

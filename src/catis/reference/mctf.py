@@ -30,7 +30,7 @@ class MCTFReference(MCTF):
         reference: Always True; says in recipes and records that this is the authors' form.
         one_step_ahead: 1 reuses the aggregated map on the merged tokens, 2 recomputes attention, 0 reduces at the end
             of the block.
-        layers: The blocks that reduce; None is 1 .. L-1.
+        blocks: The blocks that reduce; None is 1 .. L-1.
 
     Example:
         >>> MCTFReference().amount(Schedule.parse(16), block=0, num_patches=196, num_prefix=1)
@@ -39,7 +39,7 @@ class MCTFReference(MCTF):
 
     reference: bool = True
     one_step_ahead: int = 1
-    layers: tuple[int, ...] | None = None
+    blocks: tuple[int, ...] | None = None
 
     def __post_init__(self) -> None:
         """Check the options."""
@@ -51,7 +51,7 @@ class MCTFReference(MCTF):
 
     def amount(self, schedule: Schedule, block: int, num_patches: int, num_prefix: int) -> int:
         """The authors' rule, in the blocks that reduce."""
-        if block == 0 if self.layers is None else block not in self.layers:
+        if block == 0 if self.blocks is None else block not in self.blocks:
             return 0
         return authors_amount(schedule, block, num_patches + num_prefix)
 

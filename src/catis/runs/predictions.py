@@ -41,8 +41,8 @@ class Predictions:
 
     def correct(self, k: int = 1) -> NDArray[np.bool_]:
         """(n,) whether the true class is among the first k."""
-        found: NDArray[np.bool_] = (self.top[:, :k] == self.labels[:, None]).any(axis=1)
-        return found
+        correct: NDArray[np.bool_] = (self.top[:, :k] == self.labels[:, None]).any(axis=1)
+        return correct
 
     def paired(self, other: Predictions) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
         """Positions, here and in the other, of the images that both have, by name.

@@ -68,8 +68,8 @@ def query(store: Store, records: Sequence[Record], sql: str = SUMMARY) -> Table:
     connection = duckdb.connect()
     try:
         _fill(connection, store, records)
-        found = connection.execute(sql)
-        return Table([column[0] for column in found.description or ()], found.fetchall())
+        answer = connection.execute(sql)
+        return Table([column[0] for column in answer.description or ()], answer.fetchall())
     except duckdb.Error as error:
         raise ValueError(f"DuckDB: {error}") from error
     finally:

@@ -98,11 +98,11 @@ class Store:
 
     def records(self) -> list[Record]:
         """Every record that is whole."""
-        return [found for found in self.scan() if isinstance(found, Record)]
+        return [entry for entry in self.scan() if isinstance(entry, Record)]
 
     def damaged(self) -> list[Damaged]:
         """Every file that should be a record and is not."""
-        return [found for found in self.scan() if isinstance(found, Damaged)]
+        return [entry for entry in self.scan() if isinstance(entry, Damaged)]
 
     def predictions(self, name: str) -> Predictions:
         """Per-image predictions of a run.

@@ -95,9 +95,9 @@ class _Crew:
         """Workers that the cluster has room for."""
         alive = [node["Resources"] for node in self._ray.nodes() if node["Alive"]]
         unit, needed = ("GPU", 1) if self._gpus else ("CPU", self._threads)
-        room = sum(int(found.get(unit, 0) // needed) for found in alive)
+        room = sum(int(node.get(unit, 0) // needed) for node in alive)
         if room < 1:
-            has = ", ".join(f"{found.get(unit, 0):g}" for found in alive)
+            has = ", ".join(f"{node.get(unit, 0):g}" for node in alive)
             raise CatisError(f"a worker needs {needed} {unit}s, the machines of the cluster have {has}: pass --threads")
         return room
 

@@ -1,4 +1,4 @@
-"""The zoo's models: plain timm Vision Transformers with weights that ship inside the package."""
+"""The zoo's models: ordinary timm Vision Transformers with weights that ship inside the package."""
 
 from __future__ import annotations
 
@@ -81,11 +81,11 @@ def load(name: str) -> VisionTransformer:
         raise ValueError(f"zoo model {name!r}: expected one of {', '.join(names)}")
     card = cards()[name]
     data = _read(card["file"])
-    found = hashlib.sha256(data).hexdigest()
-    if found != card["sha256"]:
+    digest = hashlib.sha256(data).hexdigest()
+    if digest != card["sha256"]:
         raise WeightsError(
             f"{files('catis.zoo') / 'weights' / card['file']} is damaged: expected sha256 {card['sha256']}, "
-            f"found {found} ({len(data)} bytes). Install it again: pip install --force-reinstall catis"
+            f"found {digest} ({len(data)} bytes). Install it again: pip install --force-reinstall catis"
         )
     model = build(name)
     model.load_state_dict({key: value.to(torch.float32) for key, value in load_tensors(data).items()})
