@@ -103,12 +103,16 @@ class Reduction:
         if unknown:
             raise ValueError(f"{where} has the unknown keys {', '.join(unknown)}; expected {', '.join(_KEYS)}")
         r, options = content.get("r"), content.get("options", {})
+        if not isinstance(options, Mapping):
+            raise ValueError(f"{where}: options is {options!r:.60}, expected a mapping")
+        if not isinstance(content.get("prop_attn", True), bool):
+            raise ValueError(f"{where}: prop_attn is {content['prop_attn']!r:.60}, expected true or false")
         given: dict[str, Any] = {
             name: tuple(value) if isinstance(value, list) else value for name, value in options.items()
         }
         schedule = None if r is None else Schedule.from_json(r)
         how: dict[str, Any] = {"prop_attn": content.get("prop_attn", True), "output": content.get("output", "grid")}
-        return cls.of(content["method"], schedule=schedule, **how, **given)
+        return cls.of(_build(content["method"], given), schedule=schedule, **how)
 
     def to_json(self) -> dict[str, Any]:
         """Plain data, the inverse of `from_json`; all options are in it, defaults too."""
