@@ -29,6 +29,7 @@ def apply(
     schedule: str | Schedule | None = None,
     prop_attn: bool | None = None,
     output: Output | None = None,
+    head_only: bool | None = None,
     recipe: RecipeLike | None = None,
     correction: Correction | None = None,
     **options: Any,
@@ -45,6 +46,8 @@ def apply(
         prop_attn: Add log(size) to the attention logits, so that a merged token counts as many; on by default.
         output: What a vision tower hands to the model around it: "grid" (default) or, where its projector takes tokens
             one by one, "tokens": those that are left, so that the language model reads fewer (docs/multimodal.md).
+        head_only: The last block computes the prefix tokens alone, and removes nothing. The logits are the same to
+            rounding; only for models whose head reads nothing else. Off by default.
         recipe: A recipe in place of all of these: a folder or file that `catis.save_recipe` wrote, the name of one
             that `catis recipes` lists, or its content. Calibrated weights in it are put on too, until `remove`.
         correction: Calibrated weights for the reduction, as `catis.hosts.find(model).correction` gives them.
@@ -66,7 +69,13 @@ def apply(
         torch.Size([2, 1000])
     """
     handle = hosts.find(model)
-    how: dict[str, Any] = {"r": r, "schedule": schedule, "prop_attn": prop_attn, "output": output}
+    how: dict[str, Any] = {
+        "r": r,
+        "schedule": schedule,
+        "prop_attn": prop_attn,
+        "output": output,
+        "head_only": head_only,
+    }
     wanted = wanted_recipe(method, recipe=recipe, correction=correction, **how, **options)
     handle.install(*_fitting(handle, wanted))
     return model
@@ -75,8 +84,7 @@ def apply(
 def _fitting(handle: Handle, recipe: Recipe) -> tuple[Reduction, Correction | None]:
     """What to install: the reduction bound to the model, and calibrated weights that belong to both."""
     try:
-        handle.check_output(recipe.reduction.output)
-        reduction = handle.facts.bound(recipe.reduction)
+        reduction = handle.bind(recipe.reduction)
         if recipe.correction is not None:
             recipe.correction.check(reduction, handle.vanilla_weights)
     except ValueError as error:
@@ -130,8 +138,6 @@ def wanted_reduction(method: str | Method | Reduction | None = None, **arguments
 def wanted_recipe(
     method: str | Method | Reduction | None = None,
     *,
-    prop_attn: bool | None = None,
-    output: Output | None = None,
     recipe: RecipeLike | None = None,
     correction: Correction | None = None,
     **arguments: Any,
@@ -142,16 +148,13 @@ def wanted_recipe(
         ValueError: A bad method, amount or option, or something beside a recipe or a Reduction.
     """
     if recipe is not None:
-        _refuse_beside(
-            "recipe=", "a recipe", method=method, prop_attn=prop_attn, output=output, correction=correction, **arguments
-        )
+        _refuse_beside("recipe=", "a recipe", method=method, correction=correction, **arguments)
         return load_recipe(recipe)
     if isinstance(method, Reduction):
-        _refuse_beside("a Reduction", "a Reduction", prop_attn=prop_attn, output=output, **arguments)
+        _refuse_beside("a Reduction", "a Reduction", **arguments)
         return Recipe(method, correction=correction)
-    how: dict[str, Any] = {"prop_attn": prop_attn is not False, "output": output or "grid"}
-    reduction = Reduction.of("catis" if method is None else method, **how, **arguments)
-    return Recipe(reduction, correction=correction)
+    given = {name: value for name, value in arguments.items() if value is not None}
+    return Recipe(Reduction.of("catis" if method is None else method, **given), correction=correction)
 
 
 def _refuse_beside(what: str, which: str, **arguments: Any) -> None:

@@ -54,7 +54,7 @@ def gmacs(
     facts, cost = handle.facts, handle.cost(input_size)
     reduction = handle.reduction
     if r is not None or schedule is not None or options or method is not None:
-        reduction = facts.bound(wanted_reduction(method, r=r, schedule=schedule, **options))
+        reduction = handle.bind(wanted_reduction(method, r=r, schedule=schedule, **options))
     return count_macs(cost, facts, reduction, overhead) / 1e9
 
 
@@ -93,7 +93,7 @@ def compare_macs(model: nn.Module, reduction: Reduction) -> MacsComparison:
     """
     handle = hosts.find(model)
     facts, cost = handle.facts, handle.cost()
-    bound = facts.bound(reduction)
+    bound = handle.bind(reduction)
     vanilla, reduced, full = (
         count_macs(cost, facts, chosen, overhead) / 1e9
         for chosen, overhead in ((None, False), (bound, False), (bound, True))
@@ -106,8 +106,11 @@ def count_macs(cost: ModelCost, facts: ModelFacts, reduction: Reduction | None, 
     """Multiply-adds of one forward pass of one image."""
     patches, prefix = cost.num_patches, facts.num_prefix
     total = cost.embed_weights * patches + cost.head_weights
-    for index, block in enumerate(cost.blocks):
-        r = 0 if reduction is None else reduction.amount(index, patches, prefix)
+    depth = len(cost.blocks)
+    amounts = [0] * depth if reduction is None else reduction.amounts(depth, patches, prefix)
+    for index, (block, r) in enumerate(zip(cost.blocks, amounts, strict=True)):
+        if reduction is not None and reduction.head_only and index == depth - 1:
+            return total + _prefix_macs(block, patches + prefix, prefix)
         total += _block_macs(block, cost.num_patches, patches + prefix, patches - r + prefix)
         if overhead and r and reduction is not None:
             total += reduction.method.macs(_shape(block, facts, index, patches, r))
@@ -120,6 +123,13 @@ def _block_macs(block: BlockCost, start: int, entering: int, leaving: int) -> in
     pairs = entering**2 if block.window is None else start * block.window  # windows keep their places, also empty ones
     products = 2 * pairs * block.num_heads * block.head_dim  # query . key and weights . value
     return entering * block.attention_weights + products + leaving * block.mlp_weights
+
+
+def _prefix_macs(block: BlockCost, entering: int, prefix: int) -> int:
+    """Keys and values of all tokens; queries, output projection and MLP of the prefix tokens alone."""
+    products = 2 * prefix * entering * block.num_heads * block.head_dim
+    alone = block.attention_weights - block.key_value_weights + block.mlp_weights
+    return entering * block.key_value_weights + products + prefix * alone
 
 
 def _shape(block: BlockCost, facts: ModelFacts, index: int, patches: int, r: int) -> BlockShape:

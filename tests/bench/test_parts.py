@@ -29,9 +29,12 @@ def built(name):
 
 @pytest.mark.parametrize("name", MODELS)
 @pytest.mark.parametrize("r", [0, 13, (8, -1.0)])
-def test_the_products_are_those_that_gmacs_counts(name, r):
+@pytest.mark.parametrize("head_only", [False, True])
+def test_the_products_are_those_that_gmacs_counts(name, r, head_only):
     model, facts, cost = built(name)
-    catis.apply(model, "tome", r=r)
+    if head_only and model.global_pool != "token":
+        pytest.skip("its head reads every token")
+    catis.apply(model, "tome", r=r, head_only=head_only)
     roofline = Roofline(cost)
     found = roofline.macs(token_flow(cost, facts.num_prefix, reduction_of(model)))
     assert found + cost.head_weights == round(1e9 * catis.gmacs(model))
@@ -51,7 +54,13 @@ def test_the_products_have_the_models_shapes():
 def test_flow_counts_prefix_and_contract():
     model, facts, cost = built("vit_tiny_patch16_224")
     catis.apply(model, "tome", r=90)
-    assert token_flow(cost, facts.num_prefix, reduction_of(model)) == ((197, 107), (107, 54), (54, 28))
+    assert token_flow(cost, facts.num_prefix, reduction_of(model)) == (
+        (197, 197, 107),
+        (107, 107, 54),
+        (54, 54, 28),
+    )
+    catis.apply(model, "tome", r=90, head_only=True)
+    assert token_flow(cost, facts.num_prefix, reduction_of(model))[-1] == (54, 1, 1)
 
 
 def test_default_amounts():

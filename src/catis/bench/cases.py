@@ -127,7 +127,7 @@ class Cases:
     def _measured(self, variant: Variant, batch: int, compiled: bool, **timings: Any) -> Measured:
         model = self.variants[variant]
         handle = hosts.find(model)
-        tokens_last = self.flows[variant][-1][1] - handle.facts.num_prefix
+        tokens_last = self.flows[variant][-1].leaving - handle.facts.num_prefix
         return Measured(variant, batch, compiled, macs_of(model), tokens_last, **timings)
 
 

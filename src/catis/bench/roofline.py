@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import Any
+from typing import Any, NamedTuple
 
 import torch
 import torch.nn.functional as F
@@ -13,19 +13,35 @@ from catis.bench.timing import Step
 from catis.core.reduction import Reduction
 from catis.hosts.cost import ModelCost
 
-__all__ = ["Flow", "Roofline", "attention_step", "token_flow"]
+__all__ = ["BlockFlow", "Flow", "Roofline", "attention_step", "token_flow"]
 
-Flow = tuple[tuple[int, int], ...]
-"""Per block, tokens that enter it and tokens that reach its MLP, prefix included."""
+
+class BlockFlow(NamedTuple):
+    """Tokens of one block, prefix included.
+
+    Attributes:
+        entering: Those that enter it; they have keys and values.
+        querying: Those that have a query and an output; all that enter, but for a last block for the head alone.
+        leaving: Those that reach its MLP.
+    """
+
+    entering: int
+    querying: int
+    leaving: int
+
+
+Flow = tuple[BlockFlow, ...]
+"""Tokens of every block."""
 
 
 def token_flow(cost: ModelCost, num_prefix: int, reduction: Reduction | None) -> Flow:
     """How many tokens each block works on, under a reduction or none."""
-    patches, flow = cost.num_patches, []
-    for block in range(len(cost.blocks)):
-        r = 0 if reduction is None else reduction.amount(block, patches, num_prefix)
-        flow.append((patches + num_prefix, patches - r + num_prefix))
+    patches, flow, depth = cost.num_patches, [], len(cost.blocks)
+    for r in [0] * depth if reduction is None else reduction.amounts(depth, patches, num_prefix):
+        flow.append(BlockFlow(patches + num_prefix, patches + num_prefix, patches - r + num_prefix))
         patches -= r
+    if reduction is not None and reduction.head_only:
+        flow[-1] = BlockFlow(patches + num_prefix, num_prefix, num_prefix)
     return tuple(flow)
 
 
@@ -80,11 +96,25 @@ class Roofline:
             return [(numbers[: rows * weight.shape[1]].view(rows, weight.shape[1]), weight) for weight in weights]
 
         work = linear(batch * self.cost.num_patches, self._embed)
-        for index, (entering, leaving) in enumerate(flow):
-            work += linear(batch * entering, self._attention[index])
-            work.append(self._heads(index, entering, batch, numbers))
+        for index, (entering, querying, leaving) in enumerate(flow):
+            if querying == entering:
+                work += linear(batch * entering, self._attention[index])
+            else:
+                of_all, of_queries = self._apart(index)
+                work += linear(batch * entering, [of_all]) + linear(batch * querying, [of_queries])
+            query, key, value = self._heads(index, entering, batch, numbers)
+            work.append((query[:, :, :querying], key, value))
             work += linear(batch * leaving, self._mlp[index])
         return work
+
+    def _apart(self, index: int) -> tuple[Tensor, Tensor]:
+        """Weights of keys and values, and all others of the attention, as two matrices."""
+        block = self.cost.blocks[index]
+        others = block.attention_weights - block.key_value_weights
+        first, second = self._weights(
+            (block.width, count // block.width) for count in (block.key_value_weights, others)
+        )
+        return first, second
 
     def _weights(self, shapes: Iterable[tuple[int, int]]) -> list[Tensor]:
         return [self._random((outputs, inputs)) for inputs, outputs in shapes]
@@ -95,7 +125,7 @@ class Roofline:
     def _most(self, flow: Flow, batch: int) -> Iterable[int]:
         """Numbers that the largest operands take."""
         yield batch * self.cost.num_patches * self._embed[0].shape[1]
-        for index, (entering, _) in enumerate(flow):
+        for index, (entering, _, _) in enumerate(flow):
             block = self.cost.blocks[index]
             yield 3 * batch * entering * block.num_heads * block.head_dim
             widest = max(weights.shape[1] for weights in (*self._attention[index], *self._mlp[index]))

@@ -92,8 +92,10 @@ def run_blocks(
     accelerator: Accelerator | None = None,
     record: Recorder | None = None,
     around: Callable[[BlockRunner], BlockRunner] | None = None,
+    stop: int | None = None,
+    prefix_only: bool = False,
 ) -> tuple[Tensor, TokenState]:
-    """Run all blocks on (B, N, C) tokens. State goes in and comes out: nothing is stored on a module.
+    """Run the blocks on (B, N, C) tokens. State goes in and comes out: nothing is stored on a module.
 
     Args:
         blocks: The blocks, taken apart.
@@ -105,13 +107,17 @@ def run_blocks(
         accelerator: Decides and executes in place of PyTorch's operations, where it can.
         record: Called with what each block did.
         around: Makes of the runner of a block one that also tells whoever listens to the block's module.
+        stop: Run this many blocks only; all of them by default.
+        prefix_only: Give the prefix tokens alone back, so that the last block need not compute the others.
     """
     method, prefix = reduction.method, state.num_prefix
     amounts = reduction.amounts(len(blocks), x.shape[1] - prefix, prefix)
     course = Course(reduction, amounts, reduction.prop_attn and method.proportional, has_cls, accelerator, record)
     run = method.block_runner or run_block
     run = run if around is None else around(run)
-    for index, parts in enumerate(blocks):
+    for index, parts in enumerate(blocks[:stop]):
+        if prefix_only and index == len(blocks) - 1:
+            run = _run_block_for_prefix
         if checkpointing and torch.is_grad_enabled() and record is None:
             x, state, _, _ = checkpoint(run, parts, x, state, course, index, use_reentrant=False)
             continue
@@ -126,6 +132,16 @@ def run_block(parts: BlockParts, x: Tensor, state: TokenState, course: Course, i
     """Run one block: attention on the tokens that enter, reduction, MLP on those that stay."""
     x, state, plan, view = _attend_and_reduce(parts, x, state, course, index)
     return BlockStep(parts.add_mlp(x), state, plan, view)
+
+
+def _run_block_for_prefix(parts: BlockParts, x: Tensor, state: TokenState, course: Course, index: int) -> BlockStep:
+    """Run the last block where only its P prefix tokens are read: keys and values of all, the rest for these alone."""
+    prefix = state.num_prefix
+    bias = state.attention_bias(x.dtype) if course.proportional else None
+    features = parts.norm(x)
+    projection = parts.project(features, state.positions, prefix)
+    update = parts.output(parts.mix(projection, _cast(bias, projection)), features[:, :prefix])
+    return BlockStep(parts.add_mlp(parts.add_attention(x[:, :prefix], update)), TokenState(prefix))
 
 
 def decide(method: Method, view: BlockView, accelerator: Accelerator | None = None) -> Plan:

@@ -35,8 +35,8 @@ class BlockParts(Protocol):
     def norm(self, x: Tensor) -> Tensor:
         """Z: what the attention reads."""
 
-    def project(self, features: Tensor, positions: Tensor | None) -> Projection:
-        """Queries, keys and values of Z."""
+    def project(self, features: Tensor, positions: Tensor | None, rows: int | None = None) -> Projection:
+        """Queries, keys and values of Z; queries of the first `rows` tokens only, all of them prefix, if given."""
 
     def mix(self, projection: Projection, bias: Tensor | None) -> Tensor:
         """(B, H, N, d) attention output, with the kernel that the model itself would use."""

@@ -16,7 +16,7 @@ __all__ = ["VANILLA", "Output", "Reduction"]
 VANILLA = "vanilla"
 """What the unreduced model is called wherever a method has its name."""
 NOTHING = Schedule()
-_KEYS = ("method", "r", "options", "prop_attn", "output")
+_KEYS = ("method", "r", "options", "prop_attn", "output", "head_only")
 Output = Literal["grid", "tokens"]
 
 
@@ -40,6 +40,8 @@ class Reduction:
         output: What leaves the model's blocks: "grid", every patch with its token's vector, or "tokens", those that are
             left, for a language model that takes fewer.
         windowed: Blocks of the model whose attention is in windows, which remove nothing; set by `bound`.
+        head_only: The last block computes the prefix tokens alone, and removes nothing: the logits are the same where
+            the head reads nothing else.
 
     Example:
         >>> reduction = Reduction.of("catis", r=13, tau=0.8)
@@ -52,6 +54,7 @@ class Reduction:
     prop_attn: bool = True
     output: Output = "grid"
     windowed: tuple[int, ...] = ()
+    head_only: bool = False
 
     @classmethod
     def of(
@@ -62,6 +65,7 @@ class Reduction:
         schedule: str | Schedule | None = None,
         prop_attn: bool = True,
         output: Output = "grid",
+        head_only: bool = False,
         **options: Any,
     ) -> Reduction:
         """Check a method, an amount and options, in any spelling of `catis.apply`.
@@ -71,7 +75,8 @@ class Reduction:
         """
         if output not in get_args(Output):
             raise ValueError(f"output={output!r}: expected one of {list(get_args(Output))}")
-        built = cls(_build(method, options), prop_attn=bool(prop_attn), output=output)
+        switches: dict[str, Any] = {"prop_attn": bool(prop_attn), "output": output, "head_only": bool(head_only)}
+        built = cls(_build(method, options), **switches)
         if built.method.name == VANILLA and schedule is None and r in (None, 0):
             return built
         if built.method.own_amounts:
@@ -92,7 +97,7 @@ class Reduction:
 
     @classmethod
     def from_json(cls, content: Any, where: str = "reduction") -> Reduction:
-        """A reduction from plain data with the keys method, r, options and prop_attn.
+        """A reduction from plain data with the keys of `to_json`; all but method have defaults.
 
         Raises:
             ValueError: A key is missing or unknown, or a value is bad; the message begins with `where`.
@@ -111,17 +116,20 @@ class Reduction:
             name: tuple(value) if isinstance(value, list) else value for name, value in options.items()
         }
         schedule = None if r is None else Schedule.from_json(r)
-        how: dict[str, Any] = {"prop_attn": content.get("prop_attn", True), "output": content.get("output", "grid")}
+        switches = set(_KEYS) - {"method", "r", "options"}
+        how: dict[str, Any] = {key: content[key] for key in switches if key in content}
         return cls.of(_build(content["method"], given), schedule=schedule, **how)
 
     def to_json(self) -> dict[str, Any]:
-        """Plain data, the inverse of `from_json`; all options are in it, defaults too."""
+        """Plain data, the inverse of `from_json`; all options are in it, defaults too, but not what is off."""
         values = {name: list(value) if isinstance(value, tuple) else value for name, value in self.options.items()}
-        plain = {"method": self.method.name, "r": self.r, "options": values, "prop_attn": self.prop_attn}
-        return plain if self.output == "grid" else {**plain, "output": self.output}
+        told = {"method": self.method.name, "r": self.r, "options": values, "prop_attn": self.prop_attn}
+        others = {"output": self.output, "head_only": self.head_only}
+        return told | {name: value for name, value in others.items() if value != _DEFAULTS[name]}
 
     def __str__(self) -> str:
-        return self.method.name if self.r is None or self.is_vanilla else f"{self.method.name} r={self.schedule}"
+        amount = "" if self.r is None or self._removes_nothing else f" r={self.schedule}"
+        return f"{self.method.name}{amount}{' head-only' if self.head_only else ''}"
 
     @property
     def r(self) -> Any:
@@ -135,7 +143,11 @@ class Reduction:
 
     @property
     def is_vanilla(self) -> bool:
-        """Whether the model runs exactly as without catis."""
+        """Whether the model runs exactly as without catis, to the last bit."""
+        return self._removes_nothing and not self.head_only
+
+    @property
+    def _removes_nothing(self) -> bool:
         return self.schedule.is_vanilla and not self.method.own_amounts
 
     def bound(self, depth: int, num_prefix: int, windowed: tuple[int, ...] = ()) -> Reduction:
@@ -155,17 +167,16 @@ class Reduction:
                 f"r={list(self.schedule.r)}: blocks {', '.join(map(str, windowed))} attend in windows and remove "
                 "nothing; give 0 there"
             )
+        if self.head_only and self.method.block_runner is not None:
+            raise ValueError(f"head_only=True: this form of {self.method.name} runs all blocks in a way of its own")
         return replace(self, schedule=self.schedule.bound(depth), windowed=windowed)
-
-    def amount(self, block: int, num_patches: int, num_prefix: int) -> int:
-        """Patch tokens that a block removes when `num_patches` enter it."""
-        return 0 if block in self.windowed else self.method.amount(self.schedule, block, num_patches, num_prefix)
 
     def amounts(self, depth: int, num_patches: int, num_prefix: int) -> list[int]:
         """Patch tokens that each block removes, for an image of `num_patches` patches."""
-        removed = []
+        removed: list[int] = []
         for block in range(depth):
-            removed.append(self.amount(block, num_patches, num_prefix))
+            full = block in self.windowed or (self.head_only and block == depth - 1)
+            removed.append(0 if full else self.method.amount(self.schedule, block, num_patches, num_prefix))
             num_patches -= removed[-1]
         return removed
 
@@ -181,3 +192,6 @@ def _build(method: str | Method, options: Mapping[str, Any]) -> Method:
             raise ValueError(f"options {sorted(options)} with a built {kind}: set them when you build it")
         return method
     return _Vanilla() if method == VANILLA and not options else create_method(method, **options)
+
+
+_DEFAULTS = {option.name: option.default for option in fields(Reduction)}

@@ -53,7 +53,10 @@ def _reduction_fields(reduction: Reduction) -> dict[str, Any]:
     """The fields of a reduction, with the amount as one number, where it is one, and as text."""
     r = reduction.r
     text = "" if r is None or reduction.is_vanilla else str(reduction.schedule)
-    return {**reduction.to_json(), "r": None if isinstance(r, list) else r, "schedule": text}
+    told = reduction.to_json()
+    known = {name: told.pop(name) for name in ("method", "options", "prop_attn")}
+    told.pop("r")
+    return {**known, "r": None if isinstance(r, list) else r, "schedule": text, **({"further": told} if told else {})}
 
 
 def outcome_of(images: Images, outcome: Predicted, vanilla: Predictions | None) -> dict[str, Any]:

@@ -52,9 +52,7 @@ def identify(spec: RunSpec, model: LoadedModel, images: Images) -> Identity:
         >>> identify(spec, model, model.images(spec)).name
         'tiny-6-tome-8-zoo-clean-...'
     """
-    handle = hosts.find(model.module)
-    facts = handle.facts
-    reduction = facts.bound(spec.reduction)
+    reduction = hosts.find(model.module).bind(spec.reduction)
     known = identity_of(spec, reduction, model, images)
     stem = [known["model"], known["method"], known["schedule"], spec.data.title]
     return Identity(run_name([word for word in stem if word], known), reduction, known)

@@ -186,5 +186,5 @@ def watch(
 ) -> Tensor | None:
     """Run the model under a reduction, watched; returns the predicted classes, and leaves the model as it was."""
     handle = hosts.find(model)
-    with handle.installed(handle.facts.bound(reduction), correction), handle.watching(record):
+    with handle.installed(handle.bind(reduction), correction), handle.watching(record):
         return handle.classes(model(images))

@@ -22,6 +22,8 @@ class BlockCost:
             output).
         mlp_layers: Those of the layers that run on the tokens that leave the reduction.
         window: Tokens of a window, where attention is in windows; None where every token sees all.
+        key_value_weights: Weights that make keys and values; a last block for the prefix tokens alone runs these on
+            all tokens.
     """
 
     width: int
@@ -30,6 +32,7 @@ class BlockCost:
     attention_layers: tuple[tuple[int, int], ...]
     mlp_layers: tuple[tuple[int, int], ...]
     window: int | None = None
+    key_value_weights: int = 0
 
     @property
     def attention_weights(self) -> int:

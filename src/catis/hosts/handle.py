@@ -106,6 +106,24 @@ class Handle(ABC):
     def preprocessing(self) -> Preprocessing:
         """How the model wants its images."""
 
+    def reads_patches(self) -> str:
+        """Why patch tokens that leave the last block are needed; empty where the output is made of the prefix alone."""
+        return "its host does not say what the head reads"
+
+    def bind(self, reduction: Reduction) -> Reduction:
+        """The reduction fitted to this model, checked.
+
+        Raises:
+            ValueError: The method, the schedule, `output` or `head_only` does not fit the model.
+        """
+        why = self.reads_patches() if reduction.head_only else ""
+        if why:
+            raise ValueError(
+                f"head_only=True: the last block may leave out patch tokens only where nobody reads them; {why}"
+            )
+        self.check_output(reduction.output)
+        return self.facts.bound(reduction)
+
     @classmethod
     def overrides(cls, base: Any) -> dict[str, Any]:
         """Methods of the reduced subclass of a model class; the forward alone, unless a library has more."""

@@ -15,9 +15,10 @@ from catis.core.reduction import Reduction
 from catis.core.state import TokenState
 from catis.hosts.hf_family import Family
 from catis.hosts.hooks import Convention, around_blocks, run_heard
+from catis.hosts.listening import has_hooks, is_watched
 from catis.native.accelerator import accelerator_for
 
-__all__ = ["EVERY", "run_family", "shown"]
+__all__ = ["EVERY", "is_heard", "run_family", "shown"]
 
 EVERY = range(1 << 30)
 """All blocks, as an answer to which hidden states are wanted."""
@@ -34,6 +35,7 @@ def run_family(
     x: Tensor,
     positions: Tensor | None,
     record: Recorder | None,
+    prefix_only: bool = False,
 ) -> tuple[Tensor, TokenState]:
     """(B, N, C) tokens of a batch through all blocks, with whoever listens to them."""
     blocks, prefix = family.blocks_of(model), family.num_prefix(model)
@@ -50,9 +52,18 @@ def run_family(
             accelerator=accelerator_for(x),
             record=record,
             around=around_blocks(blocks, family.block_returns),
+            prefix_only=prefix_only,
         )
 
     return run_heard(family.container_of(model), run, x, _ENCODER)
+
+
+def is_heard(model: Any, family: Family) -> bool:
+    """Whether somebody listens where a last block for the prefix tokens alone would show."""
+    around = (module for module in (model, family.container_of(model)) if module is not None)
+    if any(has_hooks(module) for module in around):
+        return True
+    return is_watched(family.blocks_of(model)[-1]) or is_watched(model.layernorm)
 
 
 def shown(reduction: Reduction, tokens: Tensor, state: TokenState) -> Tensor:

@@ -88,7 +88,15 @@ def _merger_weights(model: Any, patches: int) -> int:
 def _block(attention: Any, linears: BlockLinears, window: int | None, width: int) -> BlockCost:
     head_dim = getattr(attention, "head_dim", None) or attention.attention_head_size
     heads = getattr(attention, "num_heads", None) or attention.num_attention_heads
-    return BlockCost(width, heads, head_dim, linear_shapes(linears.attention), linear_shapes(linears.mlp), window)
+    shapes = linear_shapes(linears.attention), linear_shapes(linears.mlp)
+    return BlockCost(width, heads, head_dim, *shapes, window, _key_value_weights(attention))
+
+
+def _key_value_weights(attention: Any) -> int:
+    """Weights that make keys and values, where these are layers of their own; only such models read prefix alone."""
+    pairs = [("k_proj", "v_proj"), ("key", "value")]
+    names = next((pair for pair in pairs if hasattr(attention, pair[0])), ())
+    return sum(_linear_weights(getattr(attention, name)) for name in names)
 
 
 def _head_weights(model: Any, head: Any, width: int) -> int:

@@ -11,14 +11,14 @@ from catis.core.block import Recorder
 from catis.core.reduction import Reduction
 from catis.data.preprocessing import Preprocessing
 from catis.errors import UnsupportedModelError
-from catis.hosts import hf_check, hf_cost, hf_model
+from catis.hosts import hf_check, hf_classifiers, hf_cost, hf_model
 from catis.hosts.correction import Correction
 from catis.hosts.cost import ModelCost, linears_in
 from catis.hosts.handle import BlockLinears, Handle, ModelFacts
 from catis.hosts.hf_cost import image_size
 from catis.hosts.hf_families import Family, family_of
 from catis.hosts.hf_processor import saved_preprocessing
-from catis.hosts.swap import Reduced, base_class, vanilla_unless_reduced
+from catis.hosts.swap import Reduced, base_class, reduced_class, set_class, vanilla_unless_reduced
 from catis.hosts.tower_tokens import refuse_grid_readers, shorten_prompts
 
 __all__ = ["HfHandle"]
@@ -50,10 +50,19 @@ class HfHandle(Handle):
         if output == "tokens":
             refuse_grid_readers(self.model)
 
+    def reads_patches(self) -> str:
+        """Only a few classifiers read prefix tokens alone; all else returns the last tokens or averages them."""
+        return hf_classifiers.reads_patches(self.model, self.vit, base_class(self.model))
+
     def install(self, reduction: Reduction, correction: Correction | None = None) -> None:
-        """Put a reduction on the tower, and with `output="tokens"` a shorter prompt on the whole model."""
+        """Put a reduction on the tower; where it takes two, also on the model around.
+
+        With `output="tokens"` its prompts are shorter, with `head_only` a classifier says what it will read.
+        """
         super().install(reduction, correction)
         self._shorten(reduction.output == "tokens" and not reduction.is_vanilla)
+        if reduction.head_only:
+            set_class(self.model, reduced_class(base_class(self.model), HfHandle))
 
     def uninstall(self) -> None:
         """Make the tower and the whole model the vanilla ones again."""
@@ -70,7 +79,10 @@ class HfHandle(Handle):
 
     @classmethod
     def overrides(cls, base: Any) -> dict[str, Any]:
-        """The forward, which knows `return_dict`."""
+        """The forward, which knows `return_dict`; of a classifier, what it passes on."""
+        inside = hf_classifiers.vit_in(base)
+        if inside is not None:
+            return {"forward": hf_classifiers.telling(base.forward, inside)}
         return {"forward": can_return_tuple(vanilla_unless_reduced(base.forward, hf_model.forward_like(base)))}
 
     def cost(self, input_size: tuple[int, ...] | None = None) -> ModelCost:

@@ -18,13 +18,15 @@ from catis.core.block import BlockRecord, Recorder
 from catis.core.reduction import Reduction
 from catis.hosts import tower_model
 from catis.hosts.hf_backbone import read_maps
-from catis.hosts.hf_blocks import EVERY, run_family, shown
+from catis.hosts.hf_blocks import EVERY, is_heard, run_family, shown
 from catis.hosts.hf_families import family_of
 
-__all__ = ["forward_like"]
+__all__ = ["PREFIX_ONLY", "forward_like"]
 
 # Arguments that describe the full sequence to the attention; once tokens merge they would silently mean something else.
 _REFUSED = ("attention_mask", "is_causal", "cu_seq_lens_q", "cu_seq_lens_k", "max_length_q", "max_length_k")
+PREFIX_ONLY = "catis_prefix_only"
+"""Keyword by which a classifier that reads prefix tokens alone says so to the model inside it."""
 
 
 @cache
@@ -56,6 +58,7 @@ def run(
     family = family_of(type(model))
     assert family is not None
     _refuse(model, flags)
+    asked = flags.pop(PREFIX_ONLY, False)
     wanted = _wanted_hidden_states(model, flags)
     if family.packed:
         return tower_model.run(model, family, reduction, inputs, flags, wanted, record)
@@ -63,10 +66,11 @@ def run(
         flags["output_hidden_states"], wanted = flags.get("output_hidden_states"), EVERY
     x, positions, extra = family.embed(model, **inputs)
     hidden: list[Tensor | None] = [x] if wanted is EVERY else []
-    show = partial(shown, reduction)
+    prefix_only = asked and reduction.head_only and wanted is None and record is None and not is_heard(model, family)
+    show = (lambda tokens, state: tokens) if prefix_only else partial(shown, reduction)
     watch = record if wanted is None else _collector(wanted, hidden, show, record)
     parts = [family.parts(block).heard() for block in family.blocks_of(model)]
-    tokens, state = run_family(model, family, reduction, parts, x, positions, watch)
+    tokens, state = run_family(model, family, reduction, parts, x, positions, watch, prefix_only=prefix_only)
     if family.backbone:
         return read_maps(model, family, inputs, flags, x, hidden)
     size = state.size if reduction.method.weighs_pool else None

@@ -31,11 +31,12 @@ class NestedParts(HfBlockParts):
         """LN1."""
         return self.block.layernorm_before(x)  # type: ignore[no-any-return]
 
-    def project(self, features: Tensor, positions: Tensor | None) -> Projection:
+    def project(self, features: Tensor, positions: Tensor | None, rows: int | None = None) -> Projection:
         """The model's own query, key and value."""
         attn = self.attention
         size = attn.attention_head_size
-        query, key, value = (split_heads(proj(features), size) for proj in (attn.query, attn.key, attn.value))
+        query = split_heads(attn.query(features[:, :rows]), size)
+        key, value = (split_heads(proj(features), size) for proj in (attn.key, attn.value))
         return Projection(query, key, value, key, scale_of(attn))
 
     def output(self, heads: Tensor, features: Tensor) -> Tensor:

@@ -45,12 +45,11 @@ class HfBlockParts(ABC):
         """These parts, with whoever listens to the attention."""
         return heard_attention(self, self.attention, _WITH_WEIGHTS)
 
-    def project(self, features: Tensor, positions: Tensor | None) -> Projection:
+    def project(self, features: Tensor, positions: Tensor | None, rows: int | None = None) -> Projection:
         """The model's own q_proj, k_proj and v_proj."""
         attn = self.attention
-        query, key, value = (
-            split_heads(proj(features), attn.head_dim) for proj in (attn.q_proj, attn.k_proj, attn.v_proj)
-        )
+        query = split_heads(attn.q_proj(features[:, :rows]), attn.head_dim)
+        key, value = (split_heads(proj(features), attn.head_dim) for proj in (attn.k_proj, attn.v_proj))
         return Projection(query, key, value, key, scale_of(attn))
 
     def mix(self, projection: Projection, bias: Tensor | None) -> Tensor:
@@ -109,17 +108,18 @@ class DinoBlockParts(HfBlockParts):
         """LN1."""
         return self.block.norm1(x)  # type: ignore[no-any-return]
 
-    def project(self, features: Tensor, positions: Tensor | None) -> Projection:
+    def project(self, features: Tensor, positions: Tensor | None, rows: int | None = None) -> Projection:
         """Projections; with rotary positions (one row of cos and sin per patch token) also the model's rotation.
 
         The model infers the prefix from the number of rows, so they must be those of the tokens present.
         """
-        unrotated = super().project(features, positions)
+        unrotated = super().project(features, positions, rows)
         if positions is None:
             return unrotated
         cos, sin = (positions if positions.ndim == 2 else positions.unsqueeze(1)).chunk(2, -1)
         rotate = own_function(self.attention, "apply_rotary_pos_emb")
-        query, key = rotate(unrotated.query, unrotated.key, cos, sin)
+        query, key = rotate(unrotated.query if rows is None else unrotated.key, unrotated.key, cos, sin)
+        query = query if rows is None else unrotated.query  # prefix tokens have no position
         return Projection(query, key, unrotated.value, unrotated.key, unrotated.scale)
 
     def add_attention(self, x: Tensor, update: Tensor) -> Tensor:

@@ -116,9 +116,9 @@ class HeardAttention:
         """Z, as the listeners leave it."""
         return _before(self._attention, self._parts.norm(x), self._convention)
 
-    def project(self, features: Tensor, positions: Tensor | None) -> Projection:
+    def project(self, features: Tensor, positions: Tensor | None, rows: int | None = None) -> Projection:
         """Unchanged."""
-        return self._parts.project(features, positions)
+        return self._parts.project(features, positions, rows)
 
     def mix(self, projection: Projection, bias: Tensor | None) -> Tensor:
         """Unchanged."""

@@ -6,6 +6,7 @@ from collections.abc import Callable
 from typing import Any
 
 from torch import nn
+from torch.nn.modules import module as torch_module
 from torch.nn.modules.module import _has_any_global_hook
 
 __all__ = ["forward_hooks", "has_hooks", "is_hooked", "is_watched"]
@@ -13,10 +14,13 @@ __all__ = ["forward_hooks", "has_hooks", "is_hooked", "is_watched"]
 # transformers keeps hooks of its own on every block once hidden states were asked for. They write into whatever call is
 # under way, which under reduction is that of the model around; catis collects hidden states itself.
 _RECORDERS = "transformers.utils.output_capturing"
+_TRACKER = "torch.utils.module_tracker"
 
 
 def is_watched(module: nn.Module) -> bool:
     """Whether somebody listens to a module or to any module inside it, or to all modules of the process.
+
+    torch's own tracker of module names, which FlopCounterMode sets, reads no tokens and does not count.
 
     Example:
         >>> block = nn.Sequential(nn.Linear(2, 2), nn.ReLU())
@@ -26,7 +30,7 @@ def is_watched(module: nn.Module) -> bool:
         >>> is_watched(block), is_hooked(block)
         (True, False)
     """
-    return bool(_has_any_global_hook()) or _is_hooked_inside(module)  # type: ignore[no-untyped-call]
+    return _listens_everywhere() or _is_hooked_inside(module)
 
 
 def is_hooked(module: nn.Module) -> bool:
@@ -45,6 +49,15 @@ def forward_hooks(module: nn.Module) -> list[tuple[int, Callable[..., Any]]]:
     """The forward hooks that a user has put on a module."""
     hooks = module._forward_hooks.items()
     return [(key, hook) for key, hook in hooks if getattr(hook, "__module__", None) != _RECORDERS]
+
+
+def _listens_everywhere() -> bool:
+    if not _has_any_global_hook():  # type: ignore[no-untyped-call]
+        return False
+    if torch_module._global_backward_hooks or torch_module._global_backward_pre_hooks:
+        return True
+    hooks = (*torch_module._global_forward_pre_hooks.values(), *torch_module._global_forward_hooks.values())
+    return any(getattr(hook, "__module__", None) != _TRACKER for hook in hooks)
 
 
 def _is_hooked_inside(module: nn.Module) -> bool:

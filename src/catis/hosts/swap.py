@@ -41,11 +41,11 @@ class Reduced(nn.Module):
 
     def extra_repr(self) -> str:
         """Say in the printed model that it is reduced, since the class name does not."""
-        own = super().extra_repr()
-        if "catis_reduction" not in vars(self):  # the model around a tower, which has none of its own
+        own, reduction = super().extra_repr(), vars(self).get("catis_reduction")
+        if reduction is None:  # the model around the reduced one
             return own
         calibrated = ", calibrated" if "catis_calibrated" in vars(self) else ""
-        return f"{own}{', ' if own else ''}catis={self.catis_reduction}{calibrated}"
+        return f"{own}{', ' if own else ''}catis={reduction}{calibrated}"
 
     def _load_from_state_dict(self, *args: Any, **kwargs: Any) -> None:
         """Refuse weights from a file while calibrated ones are on the model: `remove` would undo a part of them."""

@@ -14,7 +14,7 @@ from torch import nn
 from catis.errors import UnsupportedModelError
 from catis.hosts.handle import ModelFacts
 
-__all__ = ["SUPPORTED", "inspect", "is_timm"]
+__all__ = ["SUPPORTED", "inspect", "is_timm", "reads_patches"]
 
 SUPPORTED = (
     "timm VisionTransformer (ViT, DeiT, distilled DeiT, DeiT-III, DINOv2, CLIP, SigLIP, register and average-pool "
@@ -46,6 +46,15 @@ def inspect(model: Any, kind: type[nn.Module]) -> ModelFacts:
         _check_module(block.attn, attention_classes, f"blocks.{index}.attn")
     _check_pool(model)
     return ModelFacts(len(model.blocks), model.num_prefix_tokens, getattr(model, "cls_token", None) is not None)
+
+
+def reads_patches(model: Any) -> str:
+    """Why patch tokens are needed after the last block; empty where the head reads prefix tokens alone."""
+    if model.attn_pool is not None:
+        return f"the {type(model.attn_pool).__name__} of this model reads every token"
+    if model.global_pool != "token":
+        return f"global_pool={model.global_pool!r} of this model reads every token"
+    return "" if model.num_prefix_tokens else "this model has no prefix tokens"
 
 
 def _unsupported(part: str) -> UnsupportedModelError:

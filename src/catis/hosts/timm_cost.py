@@ -41,5 +41,6 @@ def cost(model: Any, linears: list[BlockLinears], input_size: tuple[int, ...] | 
 
 
 def _block(block: Any, linears: BlockLinears, width: int) -> BlockCost:
-    attention, mlp = linear_shapes(linears.attention), linear_shapes(linears.mlp)
-    return BlockCost(width, block.attn.num_heads, block.attn.head_dim, attention, mlp)
+    attn, attention, mlp = block.attn, linear_shapes(linears.attention), linear_shapes(linears.mlp)
+    key_value = weights_of(attn.k_proj, attn.v_proj) if attn.qkv is None else 2 * weights_of(attn.qkv) // 3
+    return BlockCost(width, attn.num_heads, attn.head_dim, attention, mlp, key_value_weights=key_value)

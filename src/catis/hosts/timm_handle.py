@@ -33,6 +33,10 @@ class TimmHandle(Handle):
         """Check every part that reduction touches, on the vanilla class."""
         return timm_check.inspect(self.vit, base_class(self.vit))
 
+    def reads_patches(self) -> str:
+        """As the pool of the model says; dense outputs (`forward_features` and others) never leave anything out."""
+        return timm_check.reads_patches(self.vit)
+
     def run(self, reduction: Reduction, record: Recorder | None, *args: Any, **kwargs: Any) -> Any:
         """Forward under reduction."""
         return timm_model.forward(self.vit, reduction, *args, record=record, **kwargs)

@@ -16,6 +16,7 @@ from catis.core.parts import BlockParts
 from catis.core.reduction import Reduction
 from catis.core.state import TokenState
 from catis.hosts.hooks import around_blocks, heard_attention, run_heard
+from catis.hosts.listening import has_hooks, is_watched
 from catis.hosts.timm_parts import EvaBlockParts, VitBlockParts, pack_rope
 from catis.native.accelerator import accelerator_for
 
@@ -34,7 +35,9 @@ def forward(
     """Classify images under a reduction, watched by `record` if given."""
     _refuse_masks(attn_mask, is_causal)
     unpooled = not model.global_pool and model.attn_pool is None
-    tokens, state = _tokens(model, reduction, x, track=unpooled or record is not None, record=record)
+    prefix_only = reduction.head_only and record is None and not _is_heard(model)
+    track = unpooled or record is not None
+    tokens, state = _tokens(model, reduction, x, track=track, record=record, prefix_only=prefix_only)
     if unpooled:
         return model.forward_head(unmerge(model.norm(tokens), state))
     return _head(model, reduction, model.norm(tokens), state)
@@ -57,6 +60,11 @@ def forward_intermediates(
     return _intermediates(model, reduction, x, indices, **options)
 
 
+def _is_heard(model: Any) -> bool:
+    """Whether somebody listens where a last block for the prefix tokens alone would show."""
+    return has_hooks(model.blocks) or is_watched(model.blocks[-1]) or is_watched(model.norm)
+
+
 def _refuse_masks(attn_mask: Tensor | None, is_causal: bool) -> None:
     if attn_mask is not None or is_causal:
         raise ValueError(
@@ -72,6 +80,7 @@ def _tokens(
     track: bool,
     record: Recorder | None = None,
     blocks: int | None = None,
+    prefix_only: bool = False,
 ) -> tuple[Tensor, TokenState]:
     """Embed, then run the blocks (the first `blocks` of them) with reduction."""
     x, positions = _embed(model, images)
@@ -80,7 +89,7 @@ def _tokens(
 
     def run(x: Tensor) -> tuple[Tensor, TokenState]:
         return run_blocks(
-            _parts(model)[:blocks],
+            _parts(model),
             x,
             state,
             reduction,
@@ -89,6 +98,8 @@ def _tokens(
             accelerator=accelerator_for(x),
             record=record,
             around=around_blocks(model.blocks),
+            stop=blocks,
+            prefix_only=prefix_only,
         )
 
     called = blocks is None and isinstance(model.blocks, nn.Sequential)  # a list of modules is never called

@@ -39,9 +39,12 @@ class VitBlockParts:
         """LN1."""
         return self._norm(x)  # type: ignore[no-any-return]
 
-    def project(self, features: Tensor, positions: Tensor | None) -> Projection:
+    def project(self, features: Tensor, positions: Tensor | None, rows: int | None = None) -> Projection:
         """The model's own qkv, q_norm and k_norm."""
-        query, key, value = _split_heads(self._qkv(features), self._heads)
+        if rows is None:
+            query, key, value = _split_heads(self._qkv(features), self._heads)
+        else:
+            query, key, value = _split_rows(self._qkv, None, features, rows, self._heads)
         query, key = _through(self._query_norm, query), _through(self._key_norm, key)
         return Projection(query, key, value, key, self._attn.scale)
 
@@ -80,15 +83,16 @@ class EvaBlockParts:
         """LN1."""
         return self.block.norm1(x)  # type: ignore[no-any-return]
 
-    def project(self, features: Tensor, positions: Tensor | None) -> Projection:
+    def project(self, features: Tensor, positions: Tensor | None, rows: int | None = None) -> Projection:
         """The model's own projections and norms; prefix tokens are not rotated."""
         attn = self.block.attn
-        query, key, value = self._qkv(features)
+        query, key, value = self._qkv(features, rows)
         query, content_key = attn.q_norm(query), attn.k_norm(key)
         key = content_key
         if positions is not None:
             rope = self._rope(positions)
-            query, key = (_rotate(attn, tokens, rope).type_as(value) for tokens in (query, key))
+            query = (query if rows is not None else _rotate(attn, query, rope)).type_as(value)
+            key = _rotate(attn, key, rope).type_as(value)
         groups = getattr(attn, "num_kv_groups", 1)
         if groups > 1:
             key, value = key.repeat_interleave(groups, dim=1), value.repeat_interleave(groups, dim=1)
@@ -114,14 +118,17 @@ class EvaBlockParts:
         update = block.mlp(block.norm2(x))
         return x + block.drop_path2(update if block.gamma_2 is None else block.gamma_2 * update)  # type: ignore[no-any-return]
 
-    def _qkv(self, features: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+    def _qkv(self, features: Tensor, rows: int | None) -> tuple[Tensor, Tensor, Tensor]:
         attn = self.block.attn
         if attn.qkv is None:
-            query, key, value = attn.q_proj(features), attn.k_proj(features), attn.v_proj(features)
+            query, key, value = attn.q_proj(features[:, :rows]), attn.k_proj(features), attn.v_proj(features)
             return _heads(query, attn.head_dim), _heads(key, attn.head_dim), _heads(value, attn.head_dim)
-        if getattr(attn, "q_bias", None) is None:  # AttentionRope keeps its bias inside the linear layer
+        apart = getattr(attn, "q_bias", None) is not None  # AttentionRope keeps its bias inside the linear layer
+        bias = torch.cat((attn.q_bias, attn.k_bias, attn.v_bias)) if apart else None
+        if rows is not None:
+            return _split_rows(attn.qkv, bias, features, rows, attn.num_heads)
+        if bias is None:
             return _split_heads(attn.qkv(features), attn.num_heads)
-        bias = torch.cat((attn.q_bias, attn.k_bias, attn.v_bias))
         if attn.qkv_bias_separate:
             return _split_heads(attn.qkv(features) + bias, attn.num_heads)
         return _split_heads(F.linear(features, attn.qkv.weight, bias), attn.num_heads)
@@ -164,6 +171,22 @@ def _split_heads(qkv: Tensor, num_heads: int) -> tuple[Tensor, Tensor, Tensor]:
     batch, tokens, _ = qkv.shape
     query, key, value = qkv.reshape(batch, tokens, 3, num_heads, -1).permute(2, 0, 3, 1, 4).unbind(0)
     return query, key, value
+
+
+def _split_rows(
+    qkv: nn.Module, bias: Tensor | None, features: Tensor, rows: int, num_heads: int
+) -> tuple[Tensor, Tensor, Tensor]:
+    """Queries of the first `rows` tokens, keys and values of all, by the two parts of the one linear layer."""
+    if type(qkv) is not nn.Linear:  # quantised or adapted: its weight may not be the whole of it
+        joined = qkv(features) if bias is None else qkv(features) + bias
+        query, key, value = _split_heads(joined, num_heads)
+        return query[:, :, :rows], key, value
+    bias, width = qkv.bias if bias is None else bias, qkv.out_features // 3
+    of_query, of_rest = (None, None) if bias is None else (bias[:width], bias[width:])
+    query = F.linear(features[:, :rows], qkv.weight[:width], of_query)
+    rest = F.linear(features, qkv.weight[width:], of_rest)
+    key, value = (_heads(part, width // num_heads) for part in rest.chunk(2, -1))
+    return _heads(query, width // num_heads), key, value
 
 
 def _heads(tokens: Tensor, head_dim: int) -> Tensor:

@@ -34,11 +34,11 @@ class InternVlBlockParts(HfBlockParts):
         """LN1."""
         return self.block.layernorm_before(x)  # type: ignore[no-any-return]
 
-    def project(self, features: Tensor, positions: Tensor | None) -> Projection:
+    def project(self, features: Tensor, positions: Tensor | None, rows: int | None = None) -> Projection:
         """The model's own projections, with q_norm and k_norm before the heads are split."""
         attn = self.attention
         query, key, value = (
-            attn.q_norm(attn.q_proj(features)),
+            attn.q_norm(attn.q_proj(features[:, :rows])),
             attn.k_norm(attn.k_proj(features)),
             attn.v_proj(features),
         )
@@ -86,9 +86,10 @@ class QwenBlockParts(HfBlockParts):
         """LN1."""
         return self.block.norm1(x)  # type: ignore[no-any-return]
 
-    def project(self, features: Tensor, positions: Tensor | None) -> Projection:
+    def project(self, features: Tensor, positions: Tensor | None, rows: int | None = None) -> Projection:
         """The model's own qkv and rotation."""
         assert positions is not None
+        assert rows is None, "these models have no prefix tokens to compute alone"
         attn = self.attention
         query, key, value = attn.qkv(features).unflatten(-1, (3, attn.num_heads, -1)).unbind(2)  # (B, N, H, d)
         cos, sin = positions[..., :-1].chunk(2, -1)

@@ -22,7 +22,7 @@ COLUMNS = {
     "top1_high": "DOUBLE", "top5": "DOUBLE", "top5_low": "DOUBLE", "top5_high": "DOUBLE", "agreement": "DOUBLE",
     "agreement_n": "INTEGER", "gmacs": "DOUBLE", "gmacs_vanilla": "DOUBLE", "gmacs_matching": "DOUBLE",
     "patches": "INTEGER", "tokens": "INTEGER[]", "versions": "JSON", "predictions": "VARCHAR", "environment": "JSON",
-    "schema": "INTEGER", "calibrated": "VARCHAR",
+    "schema": "INTEGER", "calibrated": "VARCHAR", "further": "JSON",
 }  # fmt: skip
 """Columns of the table `results`, one for each field of a record."""
 SUMMARY = """

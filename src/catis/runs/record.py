@@ -38,6 +38,7 @@ class Record:
         amounts: Patch tokens that each block removed.
         options: All options of the method, defaults too.
         prop_attn: Whether attention counted sizes.
+        further: Other settings of the reduction, such as head_only; empty where none is set.
         data: Name of the data set.
         corruption: Of the images, or None.
         severity: Of the corruption, or None.
@@ -118,6 +119,7 @@ class Record:
     environment: Mapping[str, Any] = field(default_factory=dict)
     schema: int = SCHEMA
     calibrated: str = ""
+    further: Mapping[str, Any] = field(default_factory=dict)
 
     @property
     def data_title(self) -> str:
@@ -156,7 +158,7 @@ class Record:
         checksum = content.pop("checksum")
         if checksum != _checksum(content):
             raise DamagedRecordError("its checksum is not that of its content: the file was changed or damaged")
-        content = {"calibrated": "", **content}  # older records do not say it
+        content = {"calibrated": "", "further": {}, **content}  # older records do not say it
         unlike = {option.name for option in fields(cls)} ^ set(content)
         if unlike:
             raise DamagedRecordError(f"fields missing or unknown: {', '.join(sorted(unlike))}")
