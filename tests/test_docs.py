@@ -9,8 +9,12 @@ import subprocess
 from pathlib import Path
 
 import pytest
+import timm
+import transformers
 
 import catis
+from catis.hosts.listing import listing
+from catis.hosts.refused import REFUSED
 
 ROOT = Path(__file__).parent.parent
 README = (ROOT / "README.md").read_text()
@@ -33,7 +37,10 @@ def blocks(text: str, language: str) -> list[str]:
     return re.findall(rf"```{language}\n(.*?)```", text, re.DOTALL)
 
 
-RUNNABLE = [ROOT / "README.md", *(ROOT / "docs" / page for page in ("api.md", "extending.md", "hosts.md"))]
+RUNNABLE = [
+    ROOT / "README.md",
+    *(ROOT / "docs" / page for page in ("api.md", "extending.md", "hosts.md", "multimodal.md")),
+]
 SNIPPETS = [(page.name, code) for page in RUNNABLE for code in blocks(page.read_text(), "python")]
 
 
@@ -84,3 +91,17 @@ def test_ci_runs_the_command_of_the_readme():
     shown = subprocess.run([script, "--print"], capture_output=True, text=True, check=True).stdout.splitlines()
     assert shown == ["pip install '.[test]' && pytest -n 2", *shown[1:]]
     assert all(one in README for one in shown)
+
+
+def test_the_list_of_models_is_that_of_the_code():
+    text = (ROOT / "docs" / "models.md").read_text()
+    assert listing() in text, "run python -m catis.hosts.listing docs/models.md"
+
+
+def test_every_refused_class_exists():
+    for name in REFUSED["timm"]:
+        assert any(hasattr(module, name) for module in vars(timm.models).values()), name
+    for name in REFUSED["transformers"]:
+        sam = name == "SamVisionEncoder"
+        home = importlib.import_module("transformers.models.sam.modeling_sam") if sam else transformers
+        assert hasattr(home, name), name

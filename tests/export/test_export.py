@@ -20,7 +20,7 @@ from catis.export.onnx_file import INPUT, ort_runner
 from tests.export.operators import misfits
 from tests.hosts.hf_models import build
 
-METHODS = ("tome", "tofu", "pitome", "catis")
+METHODS = ("tome", "tofu", "pitome", "mctf", "catis")
 
 
 def tiny_timm() -> nn.Module:
@@ -133,3 +133,10 @@ def test_the_command(tmp_path: Path) -> None:
     assert "done:" not in refused.output
     assert not (tmp_path / "no.onnx").exists()
     assert "nothing to write" in CliRunner().invoke(app, ["export", str(saved), "-r", "3"]).output
+
+
+def test_mctf_with_maximum_pooling_says_that_it_is_not_exported(tmp_path: Path) -> None:
+    model = catis.apply(tiny_timm(), "mctf", r=3, pooling="max")
+    with pytest.raises(ValueError, match=r"pooling='max' is not exported to ONNX.*use pooling='attention'"):
+        export_onnx(model, tmp_path / "model.onnx")
+    assert list(tmp_path.iterdir()) == []

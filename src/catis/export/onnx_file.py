@@ -11,6 +11,7 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
+from catis import hosts
 from catis.errors import require
 from catis.export.check import Runner, check, default_batches
 from catis.export.program import INPUT, export_program, one_output
@@ -48,6 +49,7 @@ def export_onnx(
     require("ONNX export", "export", "onnx", "onnxscript", "onnxruntime")
     if openvino:
         require("the OpenVINO check", "openvino", "openvino")
+    _refuse_max(model)
     program = export_program(model, input_shape=input_shape, dynamic_batch=dynamic_batch)
     example: Tensor = program.example_inputs[0][0]
     wrapped = one_output(model, example)
@@ -62,6 +64,15 @@ def export_onnx(
     finally:
         partial.unlink(missing_ok=True)
     return ExportReport(path, tuple(example.shape), dynamic_batch, wrapped.output, found, counted)
+
+
+def _refuse_max(model: nn.Module) -> None:
+    reduction = hosts.find(model).reduction
+    if reduction is not None and reduction.options.get("pooling") == "max":
+        raise ValueError(
+            "mctf with pooling='max' is not exported to ONNX: the elementwise maximum of a group is a scatter with "
+            "reduction, which TensorRT lacks; use pooling='attention', 'size' or 'mean'"
+        )
 
 
 def _write(program: torch.export.ExportedProgram, path: Path, output: str) -> None:

@@ -59,7 +59,7 @@ def find(model: Any) -> Handle:
     Example:
         >>> import timm
         >>> find(timm.create_model("vit_tiny_patch16_224")).facts
-        ModelFacts(depth=12, num_prefix=1, has_cls=True)
+        ModelFacts(depth=12, num_prefix=1, has_cls=True, windowed=())
     """
     if not isinstance(model, nn.Module):
         raise UnsupportedModelError(f"expected a torch.nn.Module, got {type(model).__name__}: {model!r:.60}")

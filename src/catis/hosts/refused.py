@@ -23,7 +23,7 @@ REFUSED = {
         "PyramidVisionTransformerV2": _PYRAMID,
         "NaFlexVit": _MASKS,
         "Cait": "its last blocks attend from the CLS token alone",
-        "XCiT": "attention between channels, not tokens",
+        "Xcit": "attention between channels, not tokens",
     },
     "transformers": {
         "SwinModel": _GRID,

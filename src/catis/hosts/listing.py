@@ -1,0 +1,57 @@
+"""The list of models that catis takes and refuses, from the code: `python -m catis.hosts.listing docs/models.md`."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+
+from catis.hosts.refused import REFUSED
+from catis.hosts.timm_check import FAMILIES as TIMM
+
+__all__ = ["listing", "write_listing"]
+
+BEGIN = "<!-- list: written by `python -m catis.hosts.listing docs/models.md`, do not edit -->"
+END = "<!-- end of list -->"
+_PREFIX = {
+    "no_prefix": "none",
+    "cls": "CLS",
+    "cls_and_distillation": "CLS, distillation",
+    "cls_and_registers": "CLS, registers",
+}
+
+
+def listing() -> str:
+    """Tables of what is supported and what is refused, as Markdown. Needs transformers.
+
+    Example:
+        >>> "| Qwen2.5-VL | `Qwen2_5_VisionTransformerPretrainedModel` |" in listing()
+        True
+    """
+    from catis.hosts.hf_families import FAMILIES
+
+    rows = ["| library | family | class | prefix kept | note |", "|---|---|---|---|---|"]
+    rows += [f"| timm | {family} | `{name}` | as the model has | {note} |" for family, name, note in TIMM]
+    for family in FAMILIES:
+        notes = []
+        if family.packed:
+            notes.append("images of any size in one call")
+        if family.backbone:
+            notes.append("maps of several blocks")
+        if family.windowed.__name__ != "_none":
+            notes.append("blocks that attend in windows remove nothing")
+        prefix, name = _PREFIX[family.num_prefix.__name__], family.stem + family.model
+        rows.append(f"| transformers | {family.title} | `{name}` | {prefix} | {'; '.join(notes)} |")
+    rows += ["", "Refused by name:", "", "| library | class | why |", "|---|---|---|"]
+    rows += [f"| {lib} | `{name}` | {why} |" for lib, names in REFUSED.items() for name, why in names.items()]
+    return "\n".join(rows)
+
+
+def write_listing(path: Path) -> None:
+    """Replace what lies between the two marks of a page."""
+    before, _, rest = path.read_text().partition(BEGIN)
+    _, _, after = rest.partition(END)
+    path.write_text(f"{before}{BEGIN}\n\n{listing()}\n\n{END}{after}")
+
+
+if __name__ == "__main__":
+    write_listing(Path(sys.argv[1]))
