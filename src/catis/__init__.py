@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from catis.api import applied, apply, remove
+    from catis.calibration.calibrating import calibrate
     from catis.described import info
     from catis.errors import UnsupportedModelError
     from catis.health.check import diagnose
@@ -24,6 +25,7 @@ __all__ = [
     "UnsupportedModelError",
     "applied",
     "apply",
+    "calibrate",
     "diagnose",
     "gmacs",
     "info",
@@ -37,6 +39,7 @@ _HOME = {
     "UnsupportedModelError": "catis.errors",
     "applied": "catis.api",
     "apply": "catis.api",
+    "calibrate": "catis.calibration.calibrating",
     "diagnose": "catis.health.check",
     "gmacs": "catis.macs",
     "info": "catis.described",

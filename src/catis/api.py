@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any, TypeVar
 
@@ -30,6 +30,8 @@ def apply(
     prop_attn: bool | None = None,
     output: Output | None = None,
     head_only: bool | None = None,
+    size_gain: float | Sequence[float] | None = None,
+    input_size: int | None = None,
     recipe: RecipeLike | None = None,
     correction: Correction | None = None,
     **options: Any,
@@ -48,6 +50,9 @@ def apply(
             one by one, "tokens": those that are left, so that the language model reads fewer (docs/multimodal.md).
         head_only: The last block computes the prefix tokens alone, and removes nothing. The logits are the same to
             rounding; only for models whose head reads nothing else. Off by default.
+        size_gain: Factor on log(size) in the attention logits, one number or one per block; 1 by default.
+        input_size: Resize images to this side before the model sees them, so that there are fewer patches from the
+            start; only for models that give one vector per image. As they come by default.
         recipe: A recipe in place of all of these: a folder or file that `catis.save_recipe` wrote, the name of one
             that `catis recipes` lists, or its content. Calibrated weights in it are put on too, until `remove`.
         correction: Calibrated weights for the reduction, as `catis.hosts.find(model).correction` gives them.
@@ -75,6 +80,8 @@ def apply(
         "prop_attn": prop_attn,
         "output": output,
         "head_only": head_only,
+        "size_gain": size_gain,
+        "input_size": input_size,
     }
     wanted = wanted_recipe(method, recipe=recipe, correction=correction, **how, **options)
     handle.install(*_fitting(handle, wanted))

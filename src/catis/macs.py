@@ -12,10 +12,10 @@ from catis.api import wanted_reduction
 from catis.core.method import BlockShape, Method
 from catis.core.reduction import Reduction
 from catis.core.schedule import RLike, Schedule
-from catis.hosts import ModelFacts
+from catis.hosts import Handle, ModelFacts
 from catis.hosts.cost import BlockCost, ModelCost
 
-__all__ = ["MacsComparison", "compare_macs", "count_macs", "gmacs"]
+__all__ = ["MacsComparison", "compare_macs", "cost_under", "count_macs", "gmacs"]
 
 
 def gmacs(
@@ -51,11 +51,17 @@ def gmacs(
         (4.6, 2.7)
     """
     handle = hosts.find(model)
-    facts, cost = handle.facts, handle.cost(input_size)
     reduction = handle.reduction
     if r is not None or schedule is not None or options or method is not None:
         reduction = handle.bind(wanted_reduction(method, r=r, schedule=schedule, **options))
-    return count_macs(cost, facts, reduction, overhead) / 1e9
+    cost = handle.cost(input_size) if input_size or reduction is None else cost_under(handle, reduction)
+    return count_macs(cost, handle.facts, reduction, overhead) / 1e9
+
+
+def cost_under(handle: Handle, reduction: Reduction) -> ModelCost:
+    """Sizes of a model whose images are as large as a reduction makes them."""
+    side = reduction.input_size
+    return handle.cost(None if side is None else (side, side))
 
 
 @dataclass(frozen=True)
@@ -92,12 +98,10 @@ def compare_macs(model: nn.Module, reduction: Reduction) -> MacsComparison:
         (36, 20, 10)
     """
     handle = hosts.find(model)
-    facts, cost = handle.facts, handle.cost()
-    bound = handle.bind(reduction)
-    vanilla, reduced, full = (
-        count_macs(cost, facts, chosen, overhead) / 1e9
-        for chosen, overhead in ((None, False), (bound, False), (bound, True))
-    )
+    facts, bound = handle.facts, handle.bind(reduction)
+    cost = cost_under(handle, bound)
+    vanilla = count_macs(handle.cost(), facts, None) / 1e9
+    reduced, full = (count_macs(cost, facts, bound, overhead) / 1e9 for overhead in (False, True))
     tokens = tuple(bound.token_counts(facts.depth, cost.num_patches, facts.num_prefix))
     return MacsComparison(vanilla, reduced, full - reduced, cost.num_patches, facts.num_prefix, tokens)
 

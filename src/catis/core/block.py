@@ -22,7 +22,18 @@ from catis.core.view import BlockView
 if TYPE_CHECKING:
     from catis.core.reduction import Reduction
 
-__all__ = ["BlockRecord", "BlockRunner", "BlockStep", "Course", "Recorder", "decide", "run_block", "run_blocks"]
+__all__ = [
+    "BlockRecord",
+    "BlockRunner",
+    "BlockStep",
+    "Course",
+    "Recorder",
+    "attend",
+    "decide",
+    "reduce_tokens",
+    "run_block",
+    "run_blocks",
+]
 
 
 @dataclass(frozen=True)
@@ -137,7 +148,7 @@ def run_block(parts: BlockParts, x: Tensor, state: TokenState, course: Course, i
 def _run_block_for_prefix(parts: BlockParts, x: Tensor, state: TokenState, course: Course, index: int) -> BlockStep:
     """Run the last block where only its P prefix tokens are read: keys and values of all, the rest for these alone."""
     prefix = state.num_prefix
-    bias = state.attention_bias(x.dtype) if course.proportional else None
+    bias = _bias(x, state, course, index)
     features = parts.norm(x)
     projection = parts.project(features, state.positions, prefix)
     update = parts.output(parts.mix(projection, _cast(bias, projection)), features[:, :prefix])
@@ -146,12 +157,33 @@ def _run_block_for_prefix(parts: BlockParts, x: Tensor, state: TokenState, cours
 
 def decide(method: Method, view: BlockView, accelerator: Accelerator | None = None) -> Plan:
     """What the method makes of a block. No gradient goes through a decision, only through the merge and its weights."""
-    plan = None if accelerator is None else accelerator.decide(method, view)
+    own = method.at(view.block)
+    plan = None if accelerator is None else accelerator.decide(own, view)
     if plan is None:
-        plan = _without_gradient(method.plan, view)
+        plan = _without_gradient(own.plan, view)
+    if own is not method and plan.cls_attention is None:  # the next block's method may want it
+        plan = replace(plan, cls_attention=_without_gradient(method.observe, view))
     if plan.blend == "weight" and view.residual.requires_grad:
-        plan = replace(plan, weight=method.weight(view))
+        plan = replace(plan, weight=own.weight(view))
     return plan
+
+
+def attend(parts: BlockParts, x: Tensor, state: TokenState, course: Course, index: int) -> BlockView:
+    """First half of a block: what a method sees once attention has been added to the residual stream."""
+    bias = _bias(x, state, course, index)
+    features = parts.norm(x)
+    projection = parts.project(features, state.positions)
+    residual = parts.add_attention(x, parts.output(parts.mix(projection, _cast(bias, projection)), features))
+    return _view(course, index, features, residual, projection, bias, state)
+
+
+def reduce_tokens(view: BlockView, state: TokenState, course: Course) -> tuple[Tensor, TokenState, Plan | None]:
+    """The reduction between attention and MLP: tokens that stay, their companions, and the plan, if anything went."""
+    method = course.reduction.method
+    if not view.r:
+        return view.residual, replace(state, cls_attention=_without_gradient(method.observe, view)), None
+    plan = decide(method, view, course.accelerator)
+    return *execute(plan, view.residual, state, course.accelerator), plan
 
 
 def _attend_and_reduce(parts: BlockParts, x: Tensor, state: TokenState, course: Course, index: int) -> BlockStep:
@@ -160,18 +192,9 @@ def _attend_and_reduce(parts: BlockParts, x: Tensor, state: TokenState, course: 
     The view is returned to a watcher only: what it holds (features, queries, keys) must be free again when the MLP
     asks for memory, as it is in the vanilla model.
     """
-    bias = state.attention_bias(x.dtype) if course.proportional else None
-    features = parts.norm(x)
-    projection = parts.project(features, state.positions)
-    residual = parts.add_attention(x, parts.output(parts.mix(projection, _cast(bias, projection)), features))
-    view = _view(course, index, features, residual, projection, bias, state)
-    method, plan = course.reduction.method, None
-    if view.r:
-        plan = decide(method, view, course.accelerator)
-        residual, state = execute(plan, residual, state, course.accelerator)
-    else:
-        state = replace(state, cls_attention=_without_gradient(method.observe, view))
-    return BlockStep(residual, state, plan, view) if view.explain else BlockStep(residual, state)
+    view = attend(parts, x, state, course, index)
+    tokens, state, plan = reduce_tokens(view, state, course)
+    return BlockStep(tokens, state, plan, view) if view.explain else BlockStep(tokens, state)
 
 
 def _without_gradient(look: Callable[[BlockView], Decision], view: BlockView) -> Decision:
@@ -179,6 +202,13 @@ def _without_gradient(look: Callable[[BlockView], Decision], view: BlockView) ->
         return look(view)
     with torch.no_grad():
         return look(view)
+
+
+def _bias(x: Tensor, state: TokenState, course: Course, index: int) -> Tensor | None:
+    """(B, 1, 1, N) what proportional attention adds to the logits: alpha_l log(size)."""
+    bias = state.attention_bias(x.dtype) if course.proportional else None
+    gain = course.reduction.gain(index)
+    return bias if bias is None or gain == 1.0 else bias * gain
 
 
 def _cast(bias: Tensor | None, projection: Projection) -> Tensor | None:

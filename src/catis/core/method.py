@@ -62,6 +62,10 @@ class Method:
 
     name: ClassVar[str] = ""
 
+    def at(self, block: int) -> Method:
+        """The method that decides in a block; itself, unless blocks have methods of their own."""
+        return self
+
     def plan(self, view: BlockView) -> Plan:
         """Decide what happens to each patch token."""
         raise TypeError(f"{type(self).__name__} does not define plan()")

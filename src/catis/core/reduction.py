@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, fields, replace
 from itertools import accumulate
+from numbers import Real
 from typing import Any, ClassVar, Literal, get_args
 
 from catis.core.method import Method
+from catis.core.per_block import PerBlock
 from catis.core.schedule import RLike, Schedule
 from catis.registry import create_method
 
@@ -16,7 +19,7 @@ __all__ = ["VANILLA", "Output", "Reduction"]
 VANILLA = "vanilla"
 """What the unreduced model is called wherever a method has its name."""
 NOTHING = Schedule()
-_KEYS = ("method", "r", "options", "prop_attn", "output", "head_only")
+_KEYS = ("method", "r", "options", "prop_attn", "output", "head_only", "size_gain", "input_size")
 Output = Literal["grid", "tokens"]
 
 
@@ -42,6 +45,8 @@ class Reduction:
         windowed: Blocks of the model whose attention is in windows, which remove nothing; set by `bound`.
         head_only: The last block computes the prefix tokens alone, and removes nothing: the logits are the same where
             the head reads nothing else.
+        size_gain: Factor on log(size) in the attention logits; one number, or one per block.
+        input_size: Side to which images are resized first, so that there are fewer patches; None for as they come.
 
     Example:
         >>> reduction = Reduction.of("catis", r=13, tau=0.8)
@@ -55,6 +60,8 @@ class Reduction:
     output: Output = "grid"
     windowed: tuple[int, ...] = ()
     head_only: bool = False
+    size_gain: float | tuple[float, ...] = 1.0
+    input_size: int | None = None
 
     @classmethod
     def of(
@@ -66,6 +73,8 @@ class Reduction:
         prop_attn: bool = True,
         output: Output = "grid",
         head_only: bool = False,
+        size_gain: float | Sequence[float] = 1.0,
+        input_size: int | None = None,
         **options: Any,
     ) -> Reduction:
         """Check a method, an amount and options, in any spelling of `catis.apply`.
@@ -76,6 +85,7 @@ class Reduction:
         if output not in get_args(Output):
             raise ValueError(f"output={output!r}: expected one of {list(get_args(Output))}")
         switches: dict[str, Any] = {"prop_attn": bool(prop_attn), "output": output, "head_only": bool(head_only)}
+        switches |= {"size_gain": _gain(size_gain), "input_size": _side(input_size)}
         built = cls(_build(method, options), **switches)
         if built.method.name == VANILLA and schedule is None and r in (None, 0):
             return built
@@ -107,6 +117,10 @@ class Reduction:
         unknown = sorted(set(content) - set(_KEYS))
         if unknown:
             raise ValueError(f"{where} has the unknown keys {', '.join(unknown)}; expected {', '.join(_KEYS)}")
+        method = content["method"]
+        if isinstance(method, list):  # one per block
+            each = [cls.from_json({**own, "r": 0}, f"{where}, block {block}") for block, own in enumerate(method)]
+            method = PerBlock(tuple(reduction.method for reduction in each))
         r, options = content.get("r"), content.get("options", {})
         if not isinstance(options, Mapping):
             raise ValueError(f"{where}: options is {options!r:.60}, expected a mapping")
@@ -118,18 +132,22 @@ class Reduction:
         schedule = None if r is None else Schedule.from_json(r)
         switches = set(_KEYS) - {"method", "r", "options"}
         how: dict[str, Any] = {key: content[key] for key in switches if key in content}
-        return cls.of(_build(content["method"], given), schedule=schedule, **how)
+        return cls.of(_build(method, given), schedule=schedule, **how)
 
     def to_json(self) -> dict[str, Any]:
         """Plain data, the inverse of `from_json`; all options are in it, defaults too, but not what is off."""
-        values = {name: list(value) if isinstance(value, tuple) else value for name, value in self.options.items()}
-        told = {"method": self.method.name, "r": self.r, "options": values, "prop_attn": self.prop_attn}
-        others = {"output": self.output, "head_only": self.head_only}
+        told = {**_told(self.method), "r": self.r, "prop_attn": self.prop_attn}
+        if isinstance(self.method, PerBlock):
+            told["method"] = [_told(method) for method in self.method.methods]
+            told["options"] = {}
+        gain = list(self.size_gain) if isinstance(self.size_gain, tuple) else self.size_gain
+        others = {"output": self.output, "head_only": self.head_only, "size_gain": gain, "input_size": self.input_size}
         return told | {name: value for name, value in others.items() if value != _DEFAULTS[name]}
 
     def __str__(self) -> str:
         amount = "" if self.r is None or self._removes_nothing else f" r={self.schedule}"
-        return f"{self.method.name}{amount}{' head-only' if self.head_only else ''}"
+        size = "" if self.input_size is None else f" {self.input_size} px"
+        return f"{self.method.name}{amount}{size}{' head-only' if self.head_only else ''}"
 
     @property
     def r(self) -> Any:
@@ -144,7 +162,7 @@ class Reduction:
     @property
     def is_vanilla(self) -> bool:
         """Whether the model runs exactly as without catis, to the last bit."""
-        return self._removes_nothing and not self.head_only
+        return self._removes_nothing and not self.head_only and self.input_size is None
 
     @property
     def _removes_nothing(self) -> bool:
@@ -169,7 +187,13 @@ class Reduction:
             )
         if self.head_only and self.method.block_runner is not None:
             raise ValueError(f"head_only=True: this form of {self.method.name} runs all blocks in a way of its own")
+        if isinstance(self.size_gain, tuple) and len(self.size_gain) != depth:
+            raise ValueError(f"size_gain={list(self.size_gain)}: {len(self.size_gain)} entries for {depth} blocks")
         return replace(self, schedule=self.schedule.bound(depth), windowed=windowed)
+
+    def gain(self, block: int) -> float:
+        """Factor on log(size) in the attention of a block."""
+        return self.size_gain[block] if isinstance(self.size_gain, tuple) else self.size_gain
 
     def amounts(self, depth: int, num_patches: int, num_prefix: int) -> list[int]:
         """Patch tokens that each block removes, for an image of `num_patches` patches."""
@@ -192,6 +216,26 @@ def _build(method: str | Method, options: Mapping[str, Any]) -> Method:
             raise ValueError(f"options {sorted(options)} with a built {kind}: set them when you build it")
         return method
     return _Vanilla() if method == VANILLA and not options else create_method(method, **options)
+
+
+def _told(method: Method) -> dict[str, Any]:
+    """A method as plain data: its name, and all of its options."""
+    given = {option.name: getattr(method, option.name) for option in fields(method)}
+    values = {name: list(value) if isinstance(value, tuple) else value for name, value in given.items()}
+    return {"method": method.name, "options": values}
+
+
+def _gain(value: Any) -> float | tuple[float, ...]:
+    numbers = [value] if isinstance(value, Real) else list(value)
+    if not all(isinstance(number, Real) and 0 <= float(number) < math.inf for number in numbers):
+        raise ValueError(f"size_gain={value!r}: expected a number >= 0, or one per block")
+    return float(value) if isinstance(value, Real) else tuple(map(float, numbers))
+
+
+def _side(value: Any) -> int | None:
+    if value is not None and (isinstance(value, bool) or not isinstance(value, int) or value < 1):
+        raise ValueError(f"input_size={value!r}: expected the side of the image in pixels")
+    return value
 
 
 _DEFAULTS = {option.name: option.default for option in fields(Reduction)}

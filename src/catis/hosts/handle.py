@@ -110,6 +110,10 @@ class Handle(ABC):
         """Why patch tokens that leave the last block are needed; empty where the output is made of the prefix alone."""
         return "its host does not say what the head reads"
 
+    def fixed_size(self) -> str:
+        """Why images cannot be resized before the model sees them; empty where they can, and nobody sees the grid."""
+        return "its host does not say how to"
+
     def bind(self, reduction: Reduction) -> Reduction:
         """The reduction fitted to this model, checked.
 
@@ -121,6 +125,9 @@ class Handle(ABC):
             raise ValueError(
                 f"head_only=True: the last block may leave out patch tokens only where nobody reads them; {why}"
             )
+        why = self.fixed_size() if reduction.input_size is not None else ""
+        if why:
+            raise ValueError(f"input_size={reduction.input_size}: the model cannot be fed a smaller image; {why}")
         self.check_output(reduction.output)
         return self.facts.bound(reduction)
 

@@ -11,7 +11,7 @@ from torch import nn
 from catis.core.block import Recorder
 from catis.core.reduction import Reduction
 from catis.data.preprocessing import Preprocessing
-from catis.hosts import timm_check, timm_cost, timm_model
+from catis.hosts import timm_check, timm_cost, timm_embed, timm_model
 from catis.hosts.cost import ModelCost, linears_in
 from catis.hosts.handle import BlockLinears, Handle, ModelFacts
 from catis.hosts.swap import base_class, vanilla_unless_reduced
@@ -36,6 +36,10 @@ class TimmHandle(Handle):
     def reads_patches(self) -> str:
         """As the pool of the model says; dense outputs (`forward_features` and others) never leave anything out."""
         return timm_check.reads_patches(self.vit)
+
+    def fixed_size(self) -> str:
+        """Rotary models and dense outputs are left alone."""
+        return timm_embed.fixed_size(self.vit)
 
     def run(self, reduction: Reduction, record: Recorder | None, *args: Any, **kwargs: Any) -> Any:
         """Forward under reduction."""

@@ -17,6 +17,8 @@ from catis.core.reduction import Reduction
 from catis.core.state import TokenState
 from catis.hosts.hooks import around_blocks, heard_attention, run_heard
 from catis.hosts.listening import has_hooks, is_watched
+from catis.hosts.resize import refuse_grid
+from catis.hosts.timm_embed import embed_resized
 from catis.hosts.timm_parts import EvaBlockParts, VitBlockParts, pack_rope
 from catis.native.accelerator import accelerator_for
 
@@ -48,6 +50,7 @@ def forward_features(
 ) -> Tensor:
     """Features of the full grid: merged patches get their group's vector, evicted ones the survivors' mean."""
     _refuse_masks(attn_mask, is_causal)
+    refuse_grid(reduction)
     tokens, state = _tokens(model, reduction, x, track=True)
     return unmerge(model.norm(tokens), state)
 
@@ -57,6 +60,7 @@ def forward_intermediates(
 ) -> Any:
     """As timm's `forward_intermediates`, with full-grid maps from the reduced blocks."""
     _refuse_masks(options.pop("attn_mask", None), options.pop("is_causal", False))
+    refuse_grid(reduction)
     return _intermediates(model, reduction, x, indices, **options)
 
 
@@ -83,7 +87,7 @@ def _tokens(
     prefix_only: bool = False,
 ) -> tuple[Tensor, TokenState]:
     """Embed, then run the blocks (the first `blocks` of them) with reduction."""
-    x, positions = _embed(model, images)
+    x, positions = _embed(model, images) if reduction.input_size is None else embed_resized(model, images, reduction)
     prefix = model.num_prefix_tokens
     state = TokenState.start(prefix, x.shape[1] - prefix, x.shape[0], track=track, positions=positions, device=x.device)
 

@@ -1,0 +1,1 @@
+"""Calibration: the weights learn the new token population in closed form, without labels and without gradients."""

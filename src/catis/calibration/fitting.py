@@ -1,0 +1,206 @@
+"""Fits one block: its projections, its attention output and its second MLP layer, each to what vanilla computes there.
+
+The tokens that enter are kept, for the reduced model (on the weights calibrated so far) and for the vanilla one, so
+that a block is fitted without running those before it again.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass, field
+
+import torch
+from torch import Tensor, nn
+
+from catis.calibration.blocks import Entrance, inputs_of, scale_of
+from catis.calibration.ridge import NormalEquations, best_step
+from catis.calibration.targets import group_means, row_weights
+from catis.core.block import Course, attend, reduce_tokens, run_block
+from catis.core.parts import BlockParts
+from catis.core.state import TokenState
+from catis.hosts import BlockLinears
+
+__all__ = ["BlockFit", "Stream", "check_layers"]
+
+
+@dataclass
+class Stream:
+    """One batch of images on its way through the blocks.
+
+    Attributes:
+        images: (B, 3, H, W) prepared images.
+        held_out: Whether it chooses penalties and accepts blocks, instead of being fitted.
+        tokens: (B, N, C) reduced tokens that enter the block.
+        state: Their companions.
+        vanilla: (B, patches and prefix, C) tokens of the vanilla model at the same place.
+        target: (B, N, C) what the tokens should be after the part of the block that is being fitted.
+        full: Tokens of the vanilla model at its own input size, where the reduction feeds a smaller image: the prefix
+            follows these, the patches have no counterpart there. None where the sizes are the same.
+    """
+
+    images: Tensor
+    held_out: bool
+    tokens: Tensor
+    state: TokenState
+    vanilla: Tensor
+    target: Tensor = field(default_factory=lambda: torch.empty(0))
+    full: Tensor | None = None
+
+    @classmethod
+    def of(cls, images: Tensor, held_out: bool, entrance: Entrance, full: Entrance | None = None) -> Stream:
+        """A batch before the first block, and at the model's own input size if that is another."""
+        own = None if full is None else full.tokens
+        return cls(images, held_out, entrance.tokens, entrance.state, entrance.tokens, full=own)
+
+    @property
+    def differs(self) -> bool:
+        """Whether the tokens are others than vanilla's by now."""
+        return self.full is not None or self.tokens.shape != self.vanilla.shape
+
+    def vanilla_end(self) -> tuple[Tensor, TokenState]:
+        """Tokens of the vanilla model after the last block, at its own input size, and what goes with them."""
+        tokens = self.vanilla if self.full is None else self.full
+        prefix = self.state.num_prefix
+        return tokens, TokenState.start(prefix, tokens.shape[1] - prefix, len(tokens), track=True, device=tokens.device)
+
+    def wanted(self, vanilla: Tensor, full: Tensor | None) -> Tensor:
+        """(B, N, C) targets from vanilla tokens, and from those of the full input size for the prefix."""
+        means = group_means(vanilla, self.state, self.tokens.shape[1] - self.state.num_prefix)
+        if full is None:
+            return means
+        prefix = self.state.num_prefix
+        return torch.cat([full[:, :prefix], means[:, prefix:]], 1)
+
+
+@dataclass(frozen=True)
+class BlockFit:
+    """One block, and the layers of it that are fitted.
+
+    Attributes:
+        index: Index of the block.
+        parts: The block, taken apart.
+        linears: Its linear layers.
+        course: What the blocks share.
+        prefix_only: Whether nobody reads the patch tokens that leave it.
+        positions: Rotary positions of all patches.
+        full_positions: The same at the model's own input size.
+    """
+
+    index: int
+    parts: BlockParts
+    linears: BlockLinears
+    course: Course
+    prefix_only: bool
+    positions: Tensor | None
+    full_positions: Tensor | None = None
+
+    @property
+    def layers(self) -> tuple[nn.Linear, ...]:
+        """What is fitted, in order: what reads the features, the attention's output, the MLP's second layer."""
+        return (*self.linears.attention, self.linears.mlp[-1])
+
+    def run(self, streams: Sequence[Stream]) -> None:
+        """Fit the layers in place, and take all streams to the next block."""
+        self._follow_vanilla(streams)
+        if streams[0].differs:
+            self._fit(self.linears.attention[-1], streams, self._attention_error)
+        for stream in streams:
+            self._reduce(stream)
+        self._fit(self.linears.mlp[-1], streams, self._mlp_error)
+        for stream in streams:
+            stream.tokens = self.parts.add_mlp(stream.tokens)
+
+    def pass_by(self, tokens: Tensor, state: TokenState) -> tuple[Tensor, TokenState]:
+        """Tokens and companions after the block as it is."""
+        step = run_block(self.parts, tokens, state, self.course, self.index)
+        return step.tokens, step.state
+
+    def _follow_vanilla(self, streams: Sequence[Stream]) -> None:
+        """Run the block as it was on the vanilla tokens, and fit what reads the features on the way.
+
+        Queries, keys and values of a group should be the mean of its members' queries, keys and values.
+        """
+        readers = self.linears.attention[:-1]
+        equations = [_pair(layer) for layer in readers]
+        for stream in streams:
+            features, residual, output = self._vanilla(stream.vanilla, self.positions)
+            full = (None, None, None) if stream.full is None else self._vanilla(stream.full, self.full_positions)
+            if stream.differs:
+                rows = self.parts.norm(stream.tokens)
+                weights = row_weights(rows, stream.state.num_prefix, prefix_only=False).flatten()
+                for layer, pair in zip(readers, equations, strict=True):
+                    wanted = stream.wanted(layer(features), None if full[0] is None else layer(full[0]))
+                    pair[stream.held_out].add(rows.flatten(0, 1), (wanted - layer(rows)).flatten(0, 1), weights)
+            stream.target = stream.wanted(residual, full[1])
+            stream.vanilla, stream.full = output, full[2]
+        for layer, pair in zip(readers, equations, strict=True):
+            _take(layer, pair, None)
+
+    def _vanilla(self, tokens: Tensor, positions: Tensor | None) -> tuple[Tensor, Tensor, Tensor]:
+        """Features, residual after attention and output of the block as it was, on vanilla tokens."""
+        features = self.parts.norm(tokens)
+        update = self.parts.output(self.parts.mix(self.parts.project(features, positions), None), features)
+        residual = self.parts.add_attention(tokens, update)
+        return features, residual, self.parts.add_mlp(residual)
+
+    def _fit(self, layer: nn.Linear, streams: Sequence[Stream], error_of: Callable[[Stream], Tensor]) -> None:
+        """Add to a layer the ridge solution of what is missing in the residual stream behind it."""
+        pair = _pair(layer)
+        first = streams[0]
+        scale = scale_of(layer, lambda: -error_of(first))  # the error falls by what is added
+        for stream in streams:
+            with inputs_of(layer) as inputs:
+                error = error_of(stream)
+            weights = row_weights(error, stream.state.num_prefix, self.prefix_only)
+            pair[stream.held_out].add(inputs[0].flatten(0, 1), error.flatten(0, 1), weights.flatten())
+        _take(layer, pair, scale)
+
+    def _attention_error(self, stream: Stream) -> Tensor:
+        return stream.target - attend(self.parts, stream.tokens, stream.state, self.course, self.index).residual
+
+    def _mlp_error(self, stream: Stream) -> Tensor:
+        return stream.target - self.parts.add_mlp(stream.tokens)
+
+    def _reduce(self, stream: Stream) -> None:
+        """Attention with the new weights, then the reduction; the target is now that of the block's output."""
+        view = attend(self.parts, stream.tokens, stream.state, self.course, self.index)
+        stream.tokens, stream.state, _ = reduce_tokens(view, stream.state, self.course)
+        stream.target = stream.wanted(stream.vanilla, stream.full)
+
+
+def _pair(layer: nn.Linear) -> tuple[NormalEquations, NormalEquations]:
+    """Equations of the rows that are fitted, and of those held out."""
+    sizes = layer.in_features, layer.out_features
+    made = [NormalEquations(*sizes, intercept=layer.bias is not None, device=layer.weight.device) for _ in range(2)]
+    return made[0], made[1]
+
+
+def _take(layer: nn.Linear, pair: tuple[NormalEquations, NormalEquations], scale: Tensor | None) -> None:
+    """Add the best step to a layer whose output reaches the residual stream times `scale`."""
+    step = best_step(*pair)
+    if step is None:
+        return
+    weight, bias = step
+    if scale is not None:  # where a layer has no say, nothing is changed
+        inverse = torch.where(scale.abs() > 1e-6, 1 / scale, 0.0)
+        weight, bias = weight * inverse[:, None], bias * inverse
+    layer.weight.add_(weight.to(layer.weight.dtype))
+    if layer.bias is not None:
+        layer.bias.add_(bias.to(layer.bias.dtype))
+
+
+def check_layers(linears: Iterable[BlockLinears]) -> None:
+    """Refuse blocks whose layers cannot be fitted.
+
+    Raises:
+        ValueError: A layer is missing, or is no plain linear layer in floating point.
+    """
+    for index, block in enumerate(linears):
+        if len(block.attention) < 2 or not block.mlp:
+            raise ValueError(f"block {index} has no linear layers that could be calibrated")
+        for layer in (*block.attention, block.mlp[-1]):
+            if type(layer).forward is not nn.Linear.forward or not layer.weight.is_floating_point():
+                kind = type(layer).__name__
+                raise ValueError(
+                    f"block {index} has a {kind}: only plain linear layers in floating point are calibrated"
+                )

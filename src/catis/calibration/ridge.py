@@ -1,0 +1,86 @@
+"""Ridge regression in closed form: normal equations added up batch by batch, solved in float64."""
+
+from __future__ import annotations
+
+import torch
+from torch import Tensor
+
+__all__ = ["PENALTIES", "NormalEquations", "best_step"]
+
+PENALTIES = tuple(10.0**power for power in range(-4, 4))
+"""Penalties that are tried, in units of the mean square of an input."""
+_BIAS = 1e-3  # a bias is one number per output, and hardly needs holding back
+
+
+class NormalEquations:
+    """What least squares needs to know of any number of rows: X'WX, X'WE and E'WE, in float64.
+
+    Products of one batch are made in the precision of the rows, their sums in float64: the memory does not grow with
+    the rows, and the rounding of a batch is far below the smallest penalty.
+
+    Args:
+        inputs: Width of a row of X.
+        outputs: Width of a row of E.
+        intercept: Whether there is a bias to fit.
+        device: Where the rows lie.
+
+    Example:
+        >>> equations = NormalEquations(1, 1)
+        >>> equations.add(torch.tensor([[1.0], [2.0]]), torch.tensor([[2.0], [4.0]]), torch.ones(2))
+        >>> weight, bias = equations.solve(1e-9)
+        >>> round(weight.item(), 3), equations.error((weight, bias)) < 1e-6
+        (2.0, True)
+    """
+
+    def __init__(
+        self, inputs: int, outputs: int, *, intercept: bool = True, device: torch.device | None = None
+    ) -> None:
+        wide = {"dtype": torch.float64, "device": device}
+        self._square = torch.zeros(inputs + 1, inputs + 1, **wide)  # type: ignore[arg-type]
+        self._cross = torch.zeros(inputs + 1, outputs, **wide)  # type: ignore[arg-type]
+        self._intercept = float(intercept)
+        self.total = 0.0
+
+    def add(self, rows: Tensor, errors: Tensor, weights: Tensor) -> None:
+        """Add (n, inputs) rows, the (n, outputs) errors to explain, and (n,) weights."""
+        rows = torch.cat([rows, rows.new_full((len(rows), 1), self._intercept)], 1)  # the last column is the bias's
+        weighted = rows * weights[:, None]
+        self._square += weighted.T @ rows
+        self._cross += weighted.T @ errors
+        self.total += float((errors.square().sum(-1) * weights).sum())
+
+    def solve(self, penalty: float) -> tuple[Tensor, Tensor]:
+        """(outputs, inputs) weight and (outputs,) bias that explain the errors best, held back by the penalty."""
+        diagonal = self._square.diagonal()
+        ridge = torch.full_like(diagonal, penalty * float(diagonal[:-1].mean()))
+        ridge[-1] *= _BIAS
+        factor, failed = torch.linalg.cholesky_ex(self._square + torch.diag(ridge))
+        if int(failed):
+            raise ValueError("the inputs of a layer are not finite, or all zero: it cannot be calibrated")
+        solution = torch.cholesky_solve(self._cross, factor)
+        return solution[:-1].T, solution[-1]
+
+    def error(self, step: tuple[Tensor, Tensor]) -> float:
+        """Weighted sum of squares that is left of the errors after a step."""
+        both = torch.cat([step[0].T, step[1][None]])
+        explained = 2 * (both * self._cross).sum() - (both * (self._square @ both)).sum()
+        return self.total - float(explained)
+
+
+def best_step(fitted: NormalEquations, held_out: NormalEquations) -> tuple[Tensor, Tensor] | None:
+    """The ridge solution whose penalty does best on held-out rows; None if none lowers the error there.
+
+    Example:
+        >>> rows, errors = torch.eye(3), torch.ones(3, 1)
+        >>> fitted, held_out = NormalEquations(3, 1), NormalEquations(3, 1)
+        >>> fitted.add(rows, errors, torch.ones(3)); held_out.add(rows, -errors, torch.ones(3))
+        >>> best_step(fitted, held_out) is None
+        True
+    """
+    best, lowest = None, held_out.total
+    for penalty in PENALTIES if lowest > 0 else ():  # nothing was added, or nothing is left to explain
+        step = fitted.solve(penalty)
+        error = held_out.error(step)
+        if error < lowest:
+            best, lowest = step, error
+    return best

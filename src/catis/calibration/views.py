@@ -1,0 +1,133 @@
+"""Batches of prepared images to calibrate on: clean ones, and flipped, corrupted ones so that it holds under shift."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+import torch.nn.functional as F
+from torch import Tensor, nn
+
+from catis.data.batches import batches
+from catis.data.images import ImageArrays, ImageFolder
+from catis.data.preprocessing import Preprocessing
+from catis.errors import CatisError
+
+__all__ = ["FEWEST", "ImagesLike", "View", "both_views", "prepared_images", "views"]
+
+ImagesLike = str | Path | Tensor | Iterable[Any]
+"""A folder, prepared images as one tensor or in batches (as a DataLoader gives them), or uint8 (H, W, 3) arrays."""
+View = tuple[Tensor, bool]
+"""(B, 3, H, W) prepared images, and whether they are held out."""
+FEWEST = 8
+"""Images below which nothing can be fitted and checked."""
+HELD_OUT = 4  # every fourth image
+NOISE, CONTRAST, BLUR = 0.18, 0.3, 2.0
+"""Severity 3 of ImageNet-C's Gaussian noise and contrast, and a blur of 2 pixels."""
+
+
+def prepared_images(
+    model: nn.Module, images: ImagesLike, preprocessing: Preprocessing, limit: int | None = None
+) -> Tensor:
+    """(n, 3, H, W) float32 images as the model wants them, on the CPU.
+
+    Raises:
+        CatisError: There are none, or too few.
+        ValueError: They are neither images nor prepared tensors.
+    """
+    if isinstance(images, (str, Path)):
+        made = _from_folder(images, preprocessing, limit)
+    elif isinstance(images, Tensor):
+        made = images
+    else:
+        made = _from_batches(images, preprocessing, limit)
+    if made.ndim not in (4, 5) or not made.is_floating_point():
+        expected = "expected prepared float images (n, 3, H, W), uint8 arrays (H, W, 3), or a folder"
+        raise ValueError(f"images: {made.dtype} {tuple(made.shape)}: {expected}")
+    made = made[:limit].detach().float().cpu()
+    if len(made) < FEWEST:
+        raise CatisError(f"{len(made)} images: expected at least {FEWEST}, some to fit and some to check on")
+    if not bool(made.isfinite().all()):
+        raise ValueError("images: some are not finite (NaN or infinite)")
+    return made
+
+
+def _from_folder(folder: str | Path, preprocessing: Preprocessing, limit: int | None) -> Tensor:
+    source = ImageFolder(folder, preprocessing, limit)
+    read = [preprocessing.normalise(batch.pixels) for batch in batches(source, 32, workers=2) if batch.pixels]
+    if not read:
+        raise CatisError(f"none of {len(source)} images in {folder} could be read")
+    return torch.cat(read)
+
+
+def _from_batches(images: Iterable[Any], preprocessing: Preprocessing, limit: int | None) -> Tensor:
+    read: list[Tensor] = []
+    for item in images:
+        first = item[0] if isinstance(item, (tuple, list)) else item
+        if isinstance(first, np.ndarray) and first.dtype == np.uint8:
+            pixels = ImageArrays([first]).read(0)
+            if not isinstance(pixels, np.ndarray):
+                raise ValueError(f"image {len(read)}: {pixels.reason}")
+            first = preprocessing.normalise([pixels])
+        if not isinstance(first, Tensor):
+            raise ValueError(f"images: found a {type(first).__name__}; expected tensors, uint8 arrays, or a folder")
+        read.append(first if first.ndim in (4, 5) else first[None])
+        if limit is not None and sum(map(len, read)) >= limit:
+            break
+    if not read:
+        raise CatisError(f"no images: expected at least {FEWEST}")
+    return torch.cat(read)
+
+
+def views(
+    images: Tensor, preprocessing: Preprocessing, batch_size: int, seed: int = 0, held_out: Tensor | None = None
+) -> Iterator[View]:
+    """All images clean, and every second one flipped and corrupted as well; both views of an image on the same side.
+
+    Args:
+        images: (n, 3, H, W) prepared images.
+        preprocessing: How they were prepared.
+        batch_size: Views per batch.
+        seed: Of the noise; the same one gives the same views.
+        held_out: Images of their own that are held out; by default every fourth of `images`.
+
+    Example:
+        >>> made = list(views(torch.zeros(8, 3, 16, 16), Preprocessing(), batch_size=4))
+        >>> [(len(batch), held_out) for batch, held_out in made]
+        [(4, False), (2, False), (3, False), (2, True), (1, True)]
+    """
+    if held_out is None:
+        checks = torch.arange(len(images)) % HELD_OUT == HELD_OUT - 1
+        images, held_out = images[~checks], images[checks]
+    for side, own in enumerate((images, held_out)):
+        for view in both_views(own, preprocessing, seed):
+            yield from ((batch, bool(side)) for batch in torch.split(view, batch_size))
+
+
+def both_views(images: Tensor, preprocessing: Preprocessing, seed: int = 0) -> tuple[Tensor, Tensor]:
+    """Images as they are, and every second one flipped and corrupted."""
+    return images, _damaged(images[::2].flip(-1), preprocessing, torch.Generator().manual_seed(seed))
+
+
+def _damaged(images: Tensor, preprocessing: Preprocessing, generator: torch.Generator) -> Tensor:
+    """Noise, blur and low contrast in turn; on normalised images, where all three are linear."""
+    damaged = images.clone()
+    std = images.new_tensor(preprocessing.std)[:, None, None]
+    noise = torch.randn(images[::3].shape, generator=generator)
+    damaged[::3] += noise * (NOISE / std)
+    damaged[1::3] = _blurred(images[1::3])
+    mean = images[2::3].mean((-2, -1), keepdim=True)
+    damaged[2::3] = mean + CONTRAST * (images[2::3] - mean)
+    return damaged
+
+
+def _blurred(images: Tensor) -> Tensor:
+    reach = int(3 * BLUR)
+    line = torch.exp(-(torch.arange(-reach, reach + 1.0) ** 2) / (2 * BLUR**2))
+    line = line / line.sum()
+    flat = images.reshape(-1, 1, *images.shape[-2:])
+    flat = F.pad(flat, (reach, reach, reach, reach), mode="replicate")
+    return F.conv2d(F.conv2d(flat, line[None, None, None, :]), line[None, None, :, None]).reshape(images.shape)
