@@ -5,14 +5,17 @@ import importlib
 import pkgutil
 import re
 import runpy
+import shlex
 import subprocess
 from pathlib import Path
 
 import pytest
 import timm
 import transformers
+import typer
 
 import catis
+from catis.cli import app
 from catis.hosts.listing import listing
 from catis.hosts.refused import REFUSED
 
@@ -105,3 +108,31 @@ def test_every_refused_class_exists():
         sam = name == "SamVisionEncoder"
         home = importlib.import_module("transformers.models.sam.modeling_sam") if sam else transformers
         assert hasattr(home, name), name
+
+
+def commands(page: Path) -> list[list[str]]:
+    """Every `catis ...` in the shell and output blocks of a page, as words, without comments."""
+    words = []
+    for language, block in re.findall(r"^```(\w*)\n(.*?)^```$", page.read_text(), re.DOTALL | re.MULTILINE):
+        for line in [] if language not in ("", "sh", "text") else block.replace("\\\n", " ").splitlines():
+            match = re.match(r"(?:\$ |pip install \S+ && |    )?catis (?!demo,)(.*)", line)
+            if match:
+                words.append(shlex.split(match[1].removesuffix("; do"), comments=True))
+    return words
+
+
+COMMANDS = [(page.name, words) for page in PAGES for words in commands(page)]
+
+
+@pytest.mark.parametrize(("page", "words"), COMMANDS, ids=[f"{page}-{' '.join(words)}" for page, words in COMMANDS])
+def test_commands_of_the_pages_exist_with_their_options(page, words):
+    """Parsed as the command line parses them, types too, and not run."""
+    group = typer.main.get_command(app)
+    command = group.commands[words[0]]
+    command.make_context(words[0], words[1:])
+
+
+def test_a_wrong_command_would_be_seen():
+    assert len(COMMANDS) > 30
+    with pytest.raises(Exception, match="No such option: --pretraned"):  # of click, or of typer's own copy of it
+        typer.main.get_command(app).commands["gmacs"].make_context("gmacs", ["tiny-6", "-r", "3", "--pretraned"])
