@@ -18,7 +18,7 @@ from catis.diagnostics.report import Diagnosis, PerBlock
 from catis.diagnostics.verdict import Verdict, judge
 from catis.health.probes import ReducedProbe, VanillaProbe
 
-__all__ = ["conclude", "off_rise"]
+__all__ = ["conclude", "off_rise", "telling_block"]
 
 TOKENS_TO_TELL = 16
 """Fewest tokens at which rho_off still says something of the features: chance alone gives 0.21 there."""
@@ -79,15 +79,20 @@ def _reachable(reduced: ReducedProbe, predicted: int | None, measured: CriticalR
 
 
 def off_rise(vanilla: PerBlock, reduced: PerBlock) -> float:
-    """rho_off over vanilla's at the same token count, after the deepest block that leaves enough tokens to tell.
+    """rho_off over vanilla's at the same token count, after the deepest block that leaves enough tokens to tell."""
+    block = telling_block(reduced)
+    before, after = vanilla["tokens"][block].mean, reduced["tokens"][block].mean
+    return reduced["rho_off"][block].mean - matched_level(vanilla["rho_off"][block].mean, round(before), round(after))
+
+
+def telling_block(reduced: PerBlock) -> int:
+    """The deepest block that leaves enough tokens for rho_off to say something of the features.
 
     With a handful of tokens every correlation is near 1 by chance alone, whatever the method did (two tokens: exactly
     1). Where no block leaves enough, the first one has to do.
     """
     enough = [block for block, e in enumerate(reduced["tokens"]) if e.n and e.mean >= TOKENS_TO_TELL]
-    block = max(enough, default=0)
-    before, after = vanilla["tokens"][block].mean, reduced["tokens"][block].mean
-    return reduced["rho_off"][block].mean - matched_level(vanilla["rho_off"][block].mean, round(before), round(after))
+    return max(enough, default=0)
 
 
 def _means(estimates: Sequence[Estimate]) -> list[float]:

@@ -26,7 +26,7 @@ from catis.hosts.correction import Correction
 from catis.methods.catis import Catis
 from catis.recipes import Recipe
 
-__all__ = ["ReducedProbe", "Reference", "VanillaProbe", "watch"]
+__all__ = ["Observer", "ReducedProbe", "Reference", "VanillaProbe", "watch"]
 
 
 class Reference(NamedTuple):
@@ -44,12 +44,18 @@ class Reference(NamedTuple):
 
 
 @dataclass(frozen=True)
-class _Observer(Method):
-    """Removes nothing, and carries A_cls from block to block so that s_cls has its momentum everywhere."""
+class Observer(Method):
+    """Removes nothing, and carries A_cls from block to block so that s_cls has its momentum everywhere.
+
+    Example:
+        >>> Observer().name
+        'observer'
+    """
 
     name: ClassVar[str] = "observer"
 
     def observe(self, view: BlockView) -> Tensor | None:
+        """A_cls of every block."""
         return view.cls_attention()
 
 
@@ -81,7 +87,7 @@ class VanillaProbe:
             self.off.update(block.index, block.tokens[:n, block.state.num_prefix :])
             features.append(summary_feature(block, self.facts.has_cls)[:n].clone())
 
-        classes = watch(self.model, Reduction(_Observer()), torch.cat([clean, corrupted]), record)
+        classes = watch(self.model, Reduction(Observer()), torch.cat([clean, corrupted]), record)
         self.n += n
         return Reference(features, None if classes is None else classes[:n], num_patches)
 
