@@ -27,6 +27,7 @@ class Tokens:
     rope: list[Tensor | None]
     cls_history: list[float] | None = None
     window: list[int] | None = None
+    offset: dict[int, Tensor] = field(default_factory=dict)
     evicted: list[int] = field(default_factory=list)
 
     def sequence(self) -> Tensor:
@@ -156,6 +157,9 @@ def apply_decision(tokens: Tokens, hidden: Tensor, decision: Decision) -> None:
         size = [len(tokens.groups[m]) for m in members]
         vectors[i] = sum(n * hidden[prefix + m] for n, m in zip(size, members, strict=True)) / sum(size)
         groups[i] = [patch for m in members for patch in tokens.groups[m]]
+        for m in members:
+            for patch in tokens.groups[m]:
+                tokens.offset[patch] = tokens.offset.get(patch, 0.0) + hidden[prefix + m] - vectors[i]
     tokens.evicted += [patch for i in evicted for patch in tokens.groups[i]]
     tokens.prefix = hidden[:prefix]
     tokens.patches = [vectors[i] for i in keep]

@@ -155,7 +155,7 @@ def test_maps_of_backbones_equal_the_slow_computation(name: str, method: str) ->
     norm = model.norm if name.startswith("DINOv3") else model.layernorm
     expected = []
     for depth in (2, 4):
-        grids = [reference.grid_of(tokens) for tokens in slow_images(name, model, x, method, depth)]
+        grids = [reference.own_values(tokens) for tokens in slow_images(name, model, x, method, depth)]
         maps = norm(torch.stack(grids))
         expected.append(maps if name == "VitPoseBackbone" else maps.view(2, 4, 4, 32).permute(0, 3, 1, 2))
     catis.apply(model, method, r=R, **(THETA if method == "catis" else {}))

@@ -8,6 +8,8 @@ import torch
 from timm.models.vision_transformer import VisionTransformer
 
 import catis
+from catis.core.execute import execute, unmerge
+from catis.core.state import TokenState
 from catis.errors import UnsupportedModelError
 from catis.hosts import find
 from catis.hosts.swap import Reduced
@@ -270,7 +272,36 @@ def test_the_features_only_wrapper_gives_full_grids():
     assert [one.shape for one in reduced] == [one.shape for one in vanilla]
     assert not torch.equal(reduced[-1], vanilla[-1])
     first = reduced[-1][0].flatten(1).T
-    assert len(first.unique(dim=0)) == 4  # as many as tokens are left of 16
+    assert len(first.unique(dim=0)) == 16  # every patch has a vector of its own, though 4 tokens are left
+
+
+@pytest.mark.parametrize("method", ["tome", "catis"])
+@torch.no_grad()
+def test_maps_are_own_values_plus_what_the_group_changed_by(method):
+    """Told by the blocks one by one: where a patch was before each merge, and where its token is after."""
+    model = build("vit", dtype=torch.float64)
+    x, prefix = images(model, dtype=torch.float64), 1
+    catis.apply(model, method, r=3)
+    handle, moves, last = find(model), [], []
+    state = [TokenState.start(prefix, 16, 2, track=True)]
+
+    def record(block):
+        merged, after = execute(block.plan, block.view.residual, state[0])
+        for image in range(2):
+            for patch in range(16):
+                old, new = state[0].provenance[image, patch], after.provenance[image, patch]
+                if new >= 0:
+                    way = block.view.residual[image, prefix + old] - merged[image, prefix + new]
+                    moves.append((image, patch, way))
+        state[0], last[:] = block.state, [block.tokens]
+
+    handle.run(handle.reduction, record, x)
+    expected = unmerge(last[0], state[0])[:, prefix:].clone()
+    for image, patch, way in moves:
+        if state[0].provenance[image, patch] >= 0:
+            expected[image, patch] += way
+    found = model.forward_intermediates(x, indices=[3], intermediates_only=True, output_fmt="NLC")[0]
+    torch.testing.assert_close(found, expected, rtol=0, atol=1e-9)
 
 
 @pytest.mark.parametrize("name", ["flexivit_small", "vit_small_patch16_rope_224", "vit_small_patch16_rope_ape_224"])

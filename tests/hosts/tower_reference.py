@@ -74,6 +74,15 @@ def grid_of(tokens: slow.Tokens) -> Tensor:
     return slow.full_grid(tokens, torch.stack(tokens.patches))
 
 
+def own_values(tokens: slow.Tokens) -> Tensor:
+    """Every patch with the last vector of its own plus what its group changed by since; evicted ones as in a grid."""
+    grid = grid_of(tokens)
+    for group in tokens.groups:
+        for patch in group:
+            grid[patch] = grid[patch] + tokens.offset.get(patch, 0.0)
+    return grid
+
+
 def qwen_answer(vit: Any, patches: Tensor, sizes: Tensor, method: str) -> tuple[Tensor, list[Tensor]]:
     """Merged features in the order of the image, and the deep features where the tower has them."""
     name = type(vit).__name__

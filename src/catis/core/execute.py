@@ -43,8 +43,9 @@ def execute(
             moved = _move(plan, x, state)
     provenance = None if state.provenance is None else follow(plan, state.provenance)
     positions = None if state.positions is None else take_rows(state.positions, plan.keep)
+    offset = None if state.offset is None else _next_offset(x, moved.tokens, state, provenance)
     return moved.tokens, TokenState(
-        state.num_prefix, moved.size, moved.cls_attention, provenance, positions, moved.log_size
+        state.num_prefix, moved.size, moved.cls_attention, provenance, positions, moved.log_size, offset
     )
 
 
@@ -54,11 +55,22 @@ def follow(plan: Plan, provenance: Tensor) -> Tensor:
     return torch.where(provenance < 0, EVICTED, moved)
 
 
+def _next_offset(x: Tensor, merged: Tensor, state: TokenState, provenance: Tensor | None) -> Tensor:
+    """(B, patches at the start, C) offsets after a plan: a patch was where its token was, and is where that is now."""
+    assert state.offset is not None
+    assert state.provenance is not None
+    assert provenance is not None
+    before = take_rows(x[:, state.num_prefix :], _valid(state.provenance))
+    return state.offset + before - take_rows(merged[:, state.num_prefix :], _valid(provenance))
+
+
 def unmerge(x: Tensor, state: TokenState) -> Tensor:
     """Give every original patch its token back: (B, prefix + patches at the start, C).
 
-    A patch that was merged gets its group's vector. A patch that was evicted gets the mean of the surviving patch
-    tokens, weighted by size, so that an average pool over the full grid is the size-weighted pool of the survivors.
+    A patch that was merged gets its group's vector; with offsets, the last vector of its own plus what its group
+    changed by since, which is nearer to vanilla's (docs/models.md) but holds in the residual stream only, before any
+    norm. A patch that was evicted gets the mean of the surviving patch tokens, weighted by size, so that without
+    offsets an average pool over the full grid is the size-weighted pool of the survivors.
 
     Example:
         >>> plan = Plan(torch.tensor([[0, 2]]), torch.tensor([[1]]), torch.tensor([[0]]))
@@ -69,6 +81,8 @@ def unmerge(x: Tensor, state: TokenState) -> Tensor:
     assert state.provenance is not None, "unmerge needs a state that tracked provenance"
     prefix, patches = x[:, : state.num_prefix], x[:, state.num_prefix :]
     full = take_rows(patches, _valid(state.provenance))
+    if state.offset is not None:
+        full = (full + state.offset).to(x.dtype)
     fill = weighted_mean(patches, state.size)
     return torch.cat([prefix, torch.where((state.provenance < 0).unsqueeze(-1), fill.unsqueeze(1), full)], 1)
 

@@ -25,6 +25,8 @@ class TokenState:
             it is gone; None when nobody asked for it.
         positions: (N_p, D) or (B, N_p, D) rotary positions; a merged token keeps its destination's.
         log_size: (B, 1, 1, P + N_p) what `attention_bias` gives, where whoever made `size` has made it as well.
+        offset: (B, patches at the start, C) how far each original patch was from its token whenever tokens merged,
+            added up; None when nobody asked for it.
 
     Example:
         >>> state = TokenState.start(num_prefix=1, num_patches=3, batch=2, track=True)
@@ -38,6 +40,7 @@ class TokenState:
     provenance: Tensor | None = None
     positions: Tensor | None = None
     log_size: Tensor | None = None
+    offset: Tensor | None = None
 
     @classmethod
     def start(
@@ -47,12 +50,14 @@ class TokenState:
         batch: int,
         *,
         track: bool = False,
+        own_values: bool = False,
         positions: Tensor | None = None,
         device: torch.device | None = None,
     ) -> TokenState:
-        """State before the first block; `track` asks for provenance."""
+        """State before the first block; `track` asks for provenance, `own_values` for offsets too."""
         provenance = torch.arange(num_patches, device=device).expand(batch, -1) if track else None
-        return cls(num_prefix, provenance=provenance, positions=positions)
+        offset = torch.zeros((), device=device) if own_values else None  # as wide as the tokens once some have merged
+        return cls(num_prefix, provenance=provenance, positions=positions, offset=offset)
 
     def attention_bias(self, dtype: torch.dtype, with_prefix: bool = True) -> Tensor | None:
         """log(size) as an additive (B, 1, 1, N) attention mask: proportional attention (Bolya et al., 2023)."""

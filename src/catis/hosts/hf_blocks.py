@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import partial
 from typing import Any
 
 from torch import Tensor
@@ -39,7 +40,8 @@ def run_family(
 ) -> tuple[Tensor, TokenState]:
     """(B, N, C) tokens of a batch through all blocks, with whoever listens to them."""
     blocks, prefix = family.blocks_of(model), family.num_prefix(model)
-    state = TokenState.start(prefix, x.shape[1] - prefix, x.shape[0], track=True, positions=positions, device=x.device)
+    start = partial(TokenState.start, prefix, x.shape[1] - prefix, x.shape[0], positions=positions, device=x.device)
+    state = start(track=True, own_values=family.backbone)
 
     def run(x: Tensor) -> tuple[Tensor, TokenState]:
         return run_blocks(

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
+from functools import partial
 from typing import Any
 
 import torch.nn.functional as F
@@ -85,11 +87,13 @@ def _tokens(
     record: Recorder | None = None,
     blocks: int | None = None,
     prefix_only: bool = False,
+    own_values: bool = False,
 ) -> tuple[Tensor, TokenState]:
     """Embed, then run the blocks (the first `blocks` of them) with reduction."""
     x, positions = _embed(model, images) if reduction.input_size is None else embed_resized(model, images, reduction)
-    prefix = model.num_prefix_tokens
-    state = TokenState.start(prefix, x.shape[1] - prefix, x.shape[0], track=track, positions=positions, device=x.device)
+    prefix, device = model.num_prefix_tokens, x.device
+    start = partial(TokenState.start, prefix, x.shape[1] - prefix, x.shape[0], positions=positions, device=device)
+    state = start(track=track, own_values=own_values)
 
     def run(x: Tensor) -> tuple[Tensor, TokenState]:
         return run_blocks(
@@ -168,7 +172,8 @@ def _intermediates(
     grids: list[Tensor] = []
     blocks = last + 1 if stop_early else None
     record = _collect(model, taken, norm, grids)
-    tokens, state = _tokens(model, reduction, images, track=True, record=record, blocks=blocks)
+    tokens, state = _tokens(model, reduction, images, track=True, record=record, blocks=blocks, own_values=True)
+    state = replace(state, offset=None)  # of maps alone: the final features are those of `forward_features`
     prefix = model.num_prefix_tokens
     maps, prefixes = [grid[:, prefix:] for grid in grids], [grid[:, :prefix] for grid in grids]
     if output_fmt == "NCHW":
@@ -187,6 +192,7 @@ def _intermediates(
 def _collect(model: Any, taken: list[int], norm: bool, grids: list[Tensor]) -> Callable[[BlockRecord], None]:
     def record(block: BlockRecord) -> None:
         if block.index in taken:
-            grids.append(unmerge(model.norm(block.tokens) if norm else block.tokens, block.state))
+            grid = unmerge(block.tokens, block.state)
+            grids.append(model.norm(grid) if norm else grid)
 
     return record
