@@ -8,7 +8,7 @@ from typing import Any
 from catis.diagnostics.estimates import Estimate
 from catis.errors import MissingExtraError
 
-__all__ = ["axes", "draw_layers"]
+__all__ = ["axes", "draw_blocks"]
 
 
 def axes(ax: Any | None = None) -> Any:
@@ -26,7 +26,7 @@ def axes(ax: Any | None = None) -> Any:
     return Figure(figsize=(6, 3.5), layout="constrained").add_subplot()
 
 
-def draw_layers(curves: Mapping[str, Sequence[Estimate]], label: str, ax: Any | None = None) -> Any:
+def draw_blocks(curves: Mapping[str, Sequence[Estimate]], label: str, ax: Any | None = None) -> Any:
     """One line per curve over the blocks, with its confidence band."""
     ax = axes(ax)
     for name, estimates in curves.items():

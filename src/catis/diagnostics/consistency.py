@@ -12,7 +12,7 @@ from torch import Tensor
 
 from catis.core.signals import activation, euclidean, l2, momentum, zscore
 from catis.core.view import BlockView
-from catis.diagnostics.axes import draw_layers
+from catis.diagnostics.axes import draw_blocks
 from catis.diagnostics.estimates import BlockMeans, Estimate
 from catis.diagnostics.ranks import average_ranks, correlate_ranks, has_nan, sort_once, spearman
 
@@ -165,4 +165,4 @@ class RankingConsistency:
     def plot(self, ax: Any | None = None) -> Any:
         """rho_s of each signal over depth; returns the axes."""
         shown = ("pairwise", "pool", "s_nf", "s_cls", "fused")
-        return draw_layers({n: e for n, e in self.compute().items() if n in shown}, "rho_s", ax)
+        return draw_blocks({n: e for n, e in self.compute().items() if n in shown}, "rho_s", ax)

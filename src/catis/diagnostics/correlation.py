@@ -8,7 +8,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from catis.diagnostics.axes import draw_layers
+from catis.diagnostics.axes import draw_blocks
 from catis.diagnostics.estimates import BlockMeans, Estimate
 
 __all__ = ["OffDiagonal", "chance_level", "matched_level", "off_diagonal"]
@@ -123,4 +123,4 @@ class OffDiagonal:
     def plot(self, ax: Any | None = None) -> Any:
         """Measured value and chance level over depth; returns the axes."""
         values = self.compute()
-        return draw_layers({name: values[name] for name in ("rho_off", "chance") if name in values}, "rho_off", ax)
+        return draw_blocks({name: values[name] for name in ("rho_off", "chance") if name in values}, "rho_off", ax)

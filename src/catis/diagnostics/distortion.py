@@ -11,7 +11,7 @@ from torch import Tensor
 from catis.core.block import BlockRecord
 from catis.core.execute import weighted_mean
 from catis.core.plan import EVICTED, Plan
-from catis.diagnostics.axes import draw_layers
+from catis.diagnostics.axes import draw_blocks
 from catis.diagnostics.estimates import BlockMeans, Estimate
 
 __all__ = ["GROUPS", "Distortion", "channel_amounts", "cosine_distance", "summary_feature"]
@@ -89,4 +89,4 @@ class Distortion:
 
     def plot(self, ax: Any | None = None) -> Any:
         """Distortion over depth; returns the axes."""
-        return draw_layers({"distortion": self.compute()["distortion"]}, "1 - cosine to vanilla", ax)
+        return draw_blocks({"distortion": self.compute()["distortion"]}, "1 - cosine to vanilla", ax)
