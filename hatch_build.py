@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import platform
+import re
 import shutil
 import subprocess
 import sys
@@ -37,7 +38,7 @@ class NativeBuild(BuildHookInterface[Any]):
         if not editable:
             build_data["force_include"][str(product)] = f"catis/native/{PRODUCT}"
         build_data["pure_python"] = False
-        build_data["tag"] = f"cp311-abi3-{_platform()}"
+        build_data["tag"] = f"cp311-abi3-{_platform(product)}"
 
     def finalize(self, version: str, build_data: dict[str, Any], artifact_path: str) -> None:
         """Called when the wheel is written."""
@@ -78,5 +79,13 @@ def _own_flags() -> list[str]:
     return ["-mprefer-vector-width=512"] if platform.machine() in ("x86_64", "AMD64") else []
 
 
-def _platform() -> str:
-    return sysconfig.get_platform().replace("-", "_").replace(".", "_")
+def _platform(product: Path) -> str:
+    """The platform that a wheel with this file runs on: any Linux whose glibc is new enough for the symbols it uses.
+
+    libgomp, which it needs too, is in every PyTorch; so the wheel has none of its own, and shares PyTorch's threads.
+    """
+    name = sysconfig.get_platform().replace("-", "_").replace(".", "_")
+    versions = [int(minor) for minor in re.findall(rb"GLIBC_2\.(\d+)", product.read_bytes())]
+    if not name.startswith("linux_") or platform.libc_ver()[0] != "glibc" or not versions:
+        return name
+    return f"manylinux_2_{max(versions)}_{name.removeprefix('linux_')}"

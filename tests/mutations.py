@@ -6,13 +6,18 @@
 A mutation that no test notices is a promise that nothing checks; then this exits with 1.
 """
 
+import importlib
+import os
 import shutil
 import subprocess
 import sys
 import sysconfig
 import tempfile
-from os import environ
+from contextlib import redirect_stderr, redirect_stdout
 from pathlib import Path
+
+import hypothesis  # noqa: F401  once, for all children
+import pytest
 
 ROOT = Path(__file__).parents[1]
 TESTS = ("tests/core/test_native.py", "tests/golden")
@@ -74,15 +79,18 @@ def build(native: Path) -> None:
 
 
 def fallen(folder: Path) -> str:
-    """The first test that falls, or nothing; a crash is a fall too."""
-    command = [sys.executable, "-m", "pytest", "-x", "-q", "-p", "no:cacheprovider", "-n", "0", *TESTS]
-    environment = environ | {"PYTHONPATH": str(folder / "src")}
-    chosen = [*command, "-k", "not warning and not cannot_be_done"]
-    done = subprocess.run(chosen, cwd=folder, env=environment, capture_output=True, text=True)
-    if done.returncode == 0:
-        return ""
-    lines = [line.split(" ")[1] for line in done.stdout.splitlines() if line.startswith(("FAILED", "ERROR"))]
-    return (lines or [f"the interpreter ended with {done.returncode}"])[0]
+    """The first test that falls, or nothing; a crash is a fall too. In a child, which has imported all already."""
+    log = folder / "log"
+    child = os.fork()
+    if child == 0:
+        with log.open("w") as out, redirect_stdout(out), redirect_stderr(out):
+            os.chdir(folder)
+            chosen = "not warning and not cannot_be_done"
+            code = pytest.main(["-x", "-q", "-p", "no:cacheprovider", "-n", "0", *TESTS, "-k", chosen])
+        os._exit(int(code))
+    code = os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
+    lines = [line.split(" ")[1] for line in log.read_text().splitlines() if line.startswith(("FAILED", "ERROR"))]
+    return "" if code == 0 else (lines or [f"the interpreter ended with {code}"])[0]
 
 
 def main() -> None:
@@ -92,6 +100,9 @@ def main() -> None:
         for name in ("src", "tests", "hatch_build.py", "pyproject.toml"):
             (shutil.copytree if (ROOT / name).is_dir() else shutil.copy)(ROOT / name, folder / name)
         native = folder / "src/catis/native"
+        os.environ["PYTHONPATH"] = str(folder / "src")
+        sys.path[:0] = [str(folder / "src"), str(folder)]
+        importlib.import_module("catis.native.accelerator")  # and with it PyTorch; C is loaded in the children only
         build(native)
         assert not fallen(folder), "the tests fall without any mutation"
         for file, old, new in MUTATIONS:
