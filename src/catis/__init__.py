@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from catis.pictures.tracing import trace
     from catis.recipes import save_recipe
     from catis.registry import list_methods
+    from catis.tuning.tuning import tune
 
 __version__ = "0.1.0.dev0"
 
@@ -33,6 +34,7 @@ __all__ = [
     "remove",
     "save_recipe",
     "trace",
+    "tune",
 ]
 
 _HOME = {
@@ -47,6 +49,7 @@ _HOME = {
     "remove": "catis.api",
     "save_recipe": "catis.recipes",
     "trace": "catis.pictures.tracing",
+    "tune": "catis.tuning.tuning",
 }
 
 

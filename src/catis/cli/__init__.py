@@ -27,13 +27,14 @@ from catis.cli.recipes import recipes_command
 from catis.cli.results import results_command
 from catis.cli.show import show_command
 from catis.cli.sweep import sweep_command
+from catis.cli.tune import tune_command
 from catis.errors import CatisError, is_out_of_memory
 
 __all__ = ["COMMANDS", "app", "main"]
 
 COMMANDS = (
     bench_command, demo_command, diagnose_command, eval_command, export_command, gmacs_command, methods_command,
-    recipes_command, results_command, show_command, sweep_command,
+    recipes_command, results_command, show_command, sweep_command, tune_command,
 )  # fmt: skip
 USAGE_ERROR = 2
 TRACEBACK = "CATIS_TRACEBACK"

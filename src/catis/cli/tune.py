@@ -1,0 +1,152 @@
+"""`catis tune`: the best a model can be at a budget, without labels and without training, as a recipe folder."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any, Literal
+
+import typer
+from rich.console import Console
+
+from catis.cli.arguments import (
+    INTERRUPTED,
+    BatchSize,
+    Checkpoint,
+    ImageSize,
+    Limit,
+    ModelName,
+    Pretrained,
+    Seed,
+    Threads,
+    fetches_weights,
+    output_option,
+    progress_bar,
+)
+from catis.files import check_writable
+
+if TYPE_CHECKING:
+    from catis.tuning.result import Tuning
+
+__all__ = ["tune_command"]
+
+GOAL, SEARCH = "What is wanted (one of these)", "How it is searched"
+
+
+def tune_command(
+    model: ModelName,
+    data: Annotated[Path, typer.Option("--data", metavar="DIR", help="Folder of images; labels are not needed.")],
+    budget: Annotated[
+        list[float] | None,
+        typer.Option(
+            "--budget",
+            "-b",
+            metavar="B",
+            rich_help_panel=GOAL,
+            help="Share of the multiply-adds to keep, such as 0.5; may be repeated.",
+        ),
+    ] = None,
+    max_drop: Annotated[
+        float | None,
+        typer.Option(
+            metavar="POINTS",
+            rich_help_panel=GOAL,
+            help="The cheapest recipe that surely keeps vanilla's class on all but so many per cent.",
+        ),
+    ] = None,
+    speedup: Annotated[
+        float | None,
+        typer.Option(metavar="TIMES", rich_help_panel=GOAL, help="So many times as fast as vanilla, on this machine."),
+    ] = None,
+    minutes: Annotated[
+        float, typer.Option(metavar="M", min=0.01, rich_help_panel=SEARCH, help="For all budgets together.")
+    ] = 15.0,
+    without: Annotated[
+        list[str] | None,
+        typer.Option(
+            metavar="LEVER",
+            rich_help_panel=SEARCH,
+            help="Leave alone: schedule, operator, theta, weights, gain, size or calibration; may be repeated.",
+        ),
+    ] = None,
+    objective: Annotated[
+        Literal["fidelity", "diagnostic"],
+        typer.Option(rich_help_panel=SEARCH, help="Answers like vanilla's, or the paper's procedure for CATIS."),
+    ] = "fidelity",
+    ray: Annotated[
+        str | None,
+        typer.Option(
+            metavar="ADDRESS", rich_help_panel=SEARCH, help="Ray cluster that compares: an address or 'local'."
+        ),
+    ] = None,
+    checkpoint: Checkpoint = None,
+    pretrained: Pretrained = None,
+    img_size: ImageSize = None,
+    limit: Limit = None,
+    seed: Seed = 0,
+    batch_size: BatchSize = 32,
+    threads: Threads = None,
+    output: Annotated[Path, output_option("Folder for the recipes and the page.", metavar="DIR")] = Path("catis-tune"),
+) -> None:
+    """Find the best that a model can be at a budget, without labels and without training.
+
+    Writes a recipe per budget (`catis.apply(model, recipe="catis-tune")`, or catis-tune/0.5 with several), what was
+    measured, and a page with the Pareto curve. A run that was killed goes on where it was when it is called again.
+
+    Example: catis tune deit_tiny_patch16_224 --data photos --budget 0.5 --minutes 15 -o tuned
+    """
+    _check(budget, max_drop, speedup)
+    if output.exists() and not output.is_dir():
+        raise ValueError(f"{output} is a file: give a folder for the recipes")
+    check_writable(output / "tune.json")
+    from catis.report.tune import write_tune_page
+    from catis.runs.spec import ModelSpec
+    from catis.sweep.local import threads_set
+    from catis.tuning.goals import Goal, tune_for
+
+    console = Console()
+    weights = None if checkpoint is None else str(checkpoint)
+    spec = ModelSpec(model, weights, fetches_weights(model, checkpoint, pretrained), img_size=img_size)
+    with threads_set(threads):
+        net, preprocessing = spec.load()
+        goal = Goal(tuple(budget or ()), None if max_drop is None else max_drop / 100, speedup, objective)
+        with progress_bar(console) as bar:
+            task = bar.add_task("vanilla answers", total=None)
+
+            def report(what: str, best: float) -> None:
+                bar.update(task, description=what if best == float("inf") else f"{what}; best so far {best:.4f}")
+
+            how: dict[str, Any] = {"minutes": minutes, "without": without or (), "limit": limit, "seed": seed}
+            tuning = tune_for(
+                goal, net, data, output=output, batch_size=batch_size, preprocessing=preprocessing, ray=ray,
+                command=_command(), report=report, **how,
+            )  # fmt: skip
+    page = write_tune_page(tuning.to_json(), output)
+    show(tuning, console)
+    console.print(f"wrote {output} (recipe and numbers) and {page}", highlight=False, soft_wrap=True)
+    if not tuning.complete:
+        raise typer.Exit(INTERRUPTED)
+
+
+def _check(budget: list[float] | None, max_drop: float | None, speedup: float | None) -> None:
+    given = [name for name, value in (("--budget", budget), ("--max-drop", max_drop), ("--speedup", speedup)) if value]
+    if len(given) != 1:
+        told = " and ".join(given) if given else "none of them"
+        raise ValueError(f"expected one of --budget, --max-drop and --speedup; {told} was given")
+
+
+def _command() -> str:
+    import shlex
+
+    return "catis " + " ".join(shlex.quote(word) for word in sys.argv[1:])
+
+
+def show(tuning: Tuning, console: Console) -> None:
+    """Print what one gains, the points with their intervals, and what should be known."""
+    from catis.report.tune import answer, points_table
+
+    content = tuning.to_json()
+    console.print(answer(content["points"]), highlight=False, markup=False, soft_wrap=True)
+    points_table(content["points"], f"{tuning.model}, judged on images that chose nothing").print(console)
+    for line in tuning.said:
+        console.print(line, highlight=False, markup=False, soft_wrap=True)

@@ -1,0 +1,135 @@
+"""The page of a tuning: what one gains, the Pareto curve with the controls, and how it was found."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from catis.files import write_whole
+from catis.report.chart import Line, Panel, draw_wrapping
+from catis.report.colours import style_of
+from catis.report.page import chart_figure, code, heading, make_page, paragraph
+from catis.report.table import Table
+
+__all__ = ["PAGE_NAME", "answer", "points_table", "tune_page", "write_tune_page"]
+
+PAGE_NAME = "tune.html"
+CAPTION = (
+    "Share of held-out images with the vanilla model's class, against multiply-adds. Bars: 95 %. Every point leaves "
+    "out the patch tokens of the last block where the head does not read them."
+)
+
+
+def write_tune_page(content: Mapping[str, Any], folder: Path) -> Path:
+    """Write the page of what `tune.json` says into the same folder."""
+    page = folder / PAGE_NAME
+    write_whole(page, tune_page(content).encode())
+    return page
+
+
+def tune_page(content: Mapping[str, Any]) -> str:
+    """The page as HTML.
+
+    Args:
+        content: What `tune.json` says.
+    """
+    parts = [
+        paragraph(answer(content["points"]), "lead"),
+        *_figure(content["points"]),
+        points_table(content["points"], "Judged on images that chose nothing").html(),
+        *(paragraph(sentence, "mark") for sentence in content["said"]),
+        heading("Put it on"),
+        code('import catis\ncatis.apply(model, recipe="THIS FOLDER")   # or THIS FOLDER/0.5 with several budgets'),
+        heading("How it was found"),
+        paragraph(_how(content)),
+        code(content["command"]),
+    ]
+    versions = "; ".join(f"{name} {version}" for name, version in content["versions"].items())
+    return make_page(f"{content['model']} at a budget", parts, versions)
+
+
+def answer(points: Sequence[Mapping[str, Any]]) -> str:
+    """What one gains, in a sentence per budget.
+
+    Example:
+        >>> tuned = {"kind": "tuned", "budget": 0.5, "macs_share": 0.498, "agreement": 0.93, "n": 75, "kl": 0.1}
+        >>> answer([tuned])
+        'With 50 % of the multiply-adds the model gives the same class as vanilla on 93.0 % of 75 images.'
+    """
+    said = []
+    for point in (point for point in points if point["kind"] == "tuned"):
+        same = f"a distance of {point['kl']:.4f} from vanilla"
+        if point["agreement"] is not None:
+            same = f"the same class as vanilla on {100 * point['agreement']:.1f} % of {point['n']} images"
+        rival = _rival(points, point["budget"])
+        said.append(f"With {100 * point['macs_share']:.0f} % of the multiply-adds the model gives {same}{rival}.")
+    return " ".join(said)
+
+
+def _rival(points: Sequence[Mapping[str, Any]], budget: float) -> str:
+    for point in points:
+        if point["kind"] == "smaller image" and point["budget"] == budget and point["agreement"] is not None:
+            return f"; feeding it a smaller image keeps {100 * point['agreement']:.1f} %"
+    return ""
+
+
+def points_table(points: Sequence[Mapping[str, Any]], title: str = "") -> Table:
+    """All points, dearest budget first, the tuned one first at each."""
+    ordered = sorted(points, key=lambda point: (-point["budget"], point["kind"] != "tuned"))
+    rows = [
+        [
+            point["kind"],
+            f"{point['budget']:g}",
+            f"{100 * point['macs_share']:.1f}",
+            point["method"],
+            "yes" if point["calibrated"] else "",
+            f"{point['kl']:.4f}",
+            _agreement(point),
+            str(point["n"]),
+        ]
+        for point in ordered
+    ]
+    return Table(
+        ["what", "budget", "MACs %", "method", "calibrated", "KL", "same class % (95 %)", "n"], rows, title=title
+    )
+
+
+def _agreement(point: Mapping[str, Any]) -> str:
+    if point["agreement"] is None:
+        return "-"
+    low, high = 100 * point["agreement_low"], 100 * point["agreement_high"]
+    return f"{100 * point['agreement']:.1f} ({low:.1f}-{high:.1f})"
+
+
+def _figure(points: Sequence[Mapping[str, Any]]) -> list[str]:
+    """The Pareto curve; none for a model without classes."""
+    if any(point["agreement"] is None for point in points):
+        return []
+    kinds = ["tuned", *sorted({point["kind"] for point in points} - {"tuned", "vanilla"})]
+    panel = Panel("Agreement with vanilla", "multiply-adds, % of vanilla", "same class, %", _lines(points, kinds))
+    return [chart_figure(draw_wrapping([panel], "Pareto curve"), CAPTION)]
+
+
+def _lines(points: Sequence[Mapping[str, Any]], kinds: Sequence[str]) -> list[Line]:
+    lines = []
+    for place, kind in enumerate(kinds):
+        own = [point for point in points if point["kind"] in (kind, "vanilla")]
+        own = sorted(own, key=lambda point: point["macs_share"])
+        style = style_of("catis" if kind == "tuned" else kind, place)
+        x, y, low, high = (
+            [100 * point[name] for point in own]
+            for name in ("macs_share", "agreement", "agreement_low", "agreement_high")
+        )
+        lines.append(Line(kind, x, y, style.colour, style.marker, low=low, high=high))
+    return lines
+
+
+def _how(content: Mapping[str, Any]) -> str:
+    counts = content["n"]
+    ended = "" if content["complete"] else " It was interrupted; this is the best so far."
+    return (
+        f"{len(content['tried'])} looks at candidates in {content['minutes']:.1f} minutes, without labels: "
+        f"{counts['fit']} images were searched and calibrated on, {counts['choose']} accepted or rejected what was found, and "
+        f"{counts['judge']} were looked at once, at the end.{ended}"
+    )

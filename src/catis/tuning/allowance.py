@@ -1,0 +1,58 @@
+"""How much work a search may do: decided by the minutes beforehand, so that the same call does the same work."""
+
+from __future__ import annotations
+
+import time
+
+__all__ = ["Allowance", "OutOfTimeError"]
+
+RATE = 35.0
+"""Giga multiply-adds a second that two cores do at least. A faster machine is done earlier; on a slower one the clock
+ends the search, which then says so."""
+
+
+class OutOfTimeError(Exception):
+    """The work or the time that was allowed is used up."""
+
+
+class Allowance:
+    """Counts work against minutes.
+
+    Args:
+        minutes: That the whole may take.
+
+    Example:
+        >>> allowance = Allowance(minutes=1)
+        >>> allowance.spend(100.0)
+        >>> round(allowance.share, 3)
+        0.048
+    """
+
+    def __init__(self, minutes: float) -> None:
+        self._seconds, self._started = minutes * 60, time.monotonic()
+        self.total = self._seconds * RATE
+        self.used = self.reserved = 0.0
+        self.stopped_by_clock = False
+
+    @property
+    def share(self) -> float:
+        """Part of the work that is done, of what is not reserved."""
+        return self.used / max(self.total - self.reserved, 1e-9)
+
+    def reserve(self, gmacs: float) -> None:
+        """Keep some work, and the time for it, for later."""
+        self.reserved = gmacs
+
+    def spend(self, gmacs: float) -> None:
+        """Take some work from what is left and not reserved.
+
+        Raises:
+            OutOfTimeError: There is not that much left, or the time is over.
+        """
+        until = self._started + self._seconds * (1 - self.reserved / self.total)
+        if time.monotonic() > until:
+            self.stopped_by_clock = True
+            raise OutOfTimeError
+        if self.used + gmacs > self.total - self.reserved:
+            raise OutOfTimeError
+        self.used += gmacs

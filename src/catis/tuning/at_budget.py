@@ -1,0 +1,202 @@
+"""Tunes a model at one budget: searches, calibrates the best that was found, and judges it."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Collection, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from torch import nn
+
+from catis import hosts
+from catis.calibration.run import calibrated_weights
+from catis.calibration.views import FEWEST, views
+from catis.core.reduction import Reduction
+from catis.data.preprocessing import Preprocessing
+from catis.hosts import Handle
+from catis.hosts.correction import Correction
+from catis.macs import cost_under, count_macs
+from catis.tuning.allowance import Allowance
+from catis.tuning.candidates import Candidate, Space
+from catis.tuning.journal import Journal
+from catis.tuning.objective import Objective, Split
+from catis.tuning.search import Answer, Finding, Search, Trial
+
+__all__ = ["Images", "Tuned", "macs_of", "tune_at"]
+
+PASSES = 6.0
+"""Vanilla passes that a calibration costs at most."""
+VIEWS = 1.5
+"""Views per image."""
+FITTED = 0.5
+"""Most of the allowance that the calibration may take."""
+TRIED = 64
+"""Images that a quick calibration is fitted on."""
+SEARCHED = 256
+"""Images that the search looks at, at the most; the calibration takes all."""
+STEPS = 4
+"""Input sizes that are tried: the model's own, and fewer and fewer patches a side."""
+
+
+@dataclass(frozen=True)
+class Images:
+    """The images of a tuning, and the vanilla model's answers to them.
+
+    Attributes:
+        split: Who fits, who chooses, who judges.
+        preprocessing: How they were prepared.
+        search: Compares on those that fit.
+        choose: Compares on those that choose.
+        judge: Compares on those that judge, clean.
+    """
+
+    split: Split
+    preprocessing: Preprocessing
+    search: Objective
+    choose: Objective
+    judge: Objective
+
+    @classmethod
+    def of(cls, model: nn.Module, split: Split, preprocessing: Preprocessing, batch_size: int, seed: int) -> Images:
+        """Run the vanilla model on all of them."""
+        how: dict[str, Any] = {"batch_size": batch_size, "seed": seed}
+        return cls(
+            split,
+            preprocessing,
+            Objective(model, split.fit[:SEARCHED], preprocessing, **how),
+            Objective(model, split.choose, preprocessing, **how),
+            Objective(model, split.judge, preprocessing, damaged=False, **how),
+        )
+
+
+@dataclass(frozen=True)
+class Tuned:
+    """What came out at one budget.
+
+    Attributes:
+        finding: The best candidate.
+        correction: Calibrated weights, if they help.
+        before: Distance of the first candidate (same share per block) on the images that choose.
+        after: That of what came out.
+        share: Multiply-adds, as a share of vanilla's.
+        minutes: It took.
+        stopped_by_clock: Whether the machine was too slow for the work that was planned.
+        interrupted: Whether Ctrl-C ended it.
+    """
+
+    finding: Finding
+    correction: Correction | None
+    before: float
+    after: float
+    share: float
+    minutes: float
+    stopped_by_clock: bool
+    interrupted: bool
+
+
+def tune_at(
+    model: nn.Module,
+    budget: float,
+    images: Images,
+    journal: Journal,
+    allowance: Allowance,
+    *,
+    levers: Collection[str],
+    seed: int,
+    batch_size: int,
+    tell: Callable[[str, float], None] | None = None,
+    answer: Answer | None = None,
+    fixed: Candidate | None = None,
+) -> Tuned:
+    """The best that a model can be at a budget; with `fixed`, that candidate, calibrated and judged.
+
+    Raises:
+        ValueError: The budget cannot be reached.
+    """
+    handle, started = hosts.find(model), time.monotonic()
+    space, split = Space(handle, budget), images.split
+    vanilla = macs_of(handle, Reduction.none()) / 1e9
+    fitted = _affordable(split, vanilla, allowance) if "calibration" in levers else 0
+    if fitted:
+        allowance.reserve(_work(fitted + len(split.choose), vanilla))
+    how: dict[str, Any] = {"levers": levers, "seed": seed, "tell": tell, "answer": answer}
+    if fitted >= 2 * FEWEST:
+        how["trial"] = _trial(model, images, min(TRIED, fitted), vanilla, seed, batch_size)
+    search = Search(space, images.search, images.choose, journal, allowance, **how)
+    finding = search.run(_sizes(space)) if fixed is None else search.take(fixed)
+    correction, after, interrupted = None, finding.distance, search.interrupted
+    if fitted and not interrupted:
+        try:
+            correction, after = _calibrate(model, finding, images, fitted, seed, batch_size, tell)
+        except KeyboardInterrupt:
+            interrupted = True
+    share, minutes = macs_of(handle, finding.reduction) / 1e9 / vanilla, (time.monotonic() - started) / 60
+    return Tuned(finding, correction, search.first, after, share, minutes, allowance.stopped_by_clock, interrupted)
+
+
+def _work(images: int, vanilla: float) -> float:
+    """Giga multiply-adds that a calibration on so many images takes."""
+    return PASSES * vanilla * VIEWS * images
+
+
+def _trial(model: nn.Module, images: Images, fitted: int, vanilla: float, seed: int, batch_size: int) -> Trial:
+    """A quick calibration on the first images, judged on others that it has not seen."""
+    split, held_out = images.split, images.split.choose[: max(FEWEST, fitted // 2)]
+    batches = list(views(split.fit[:fitted], images.preprocessing, batch_size, seed, held_out=held_out))
+    unseen = split.fit[fitted:SEARCHED] if len(split.fit) >= 2 * fitted else split.choose
+    judge = Objective(model, unseen, images.preprocessing, batch_size=batch_size, seed=seed)
+
+    def distance(reduction: Reduction) -> float:
+        weights = calibrated_weights(model, reduction, batches).weights
+        return judge.distance(reduction, None, Correction(weights, reduction) if weights else None)
+
+    return Trial(_work(fitted + len(held_out), vanilla), distance)
+
+
+def macs_of(handle: Handle, reduction: Reduction) -> int:
+    """Multiply-adds of a model under a reduction, whatever is on it."""
+    return count_macs(cost_under(handle, reduction), handle.facts, reduction)
+
+
+def _affordable(split: Split, vanilla: float, allowance: Allowance) -> int:
+    """Images that can be calibrated on within the allowance; none if that would be too few to help."""
+    most = int(FITTED * allowance.total / _work(1, vanilla)) - len(split.choose)
+    images = min(len(split.fit), most)
+    return images if images >= FEWEST else 0
+
+
+def _calibrate(
+    model: nn.Module,
+    finding: Finding,
+    images: Images,
+    fitted: int,
+    seed: int,
+    batch_size: int,
+    tell: Callable[[str, float], None] | None,
+) -> tuple[Correction | None, float]:
+    """Calibrated weights, if the images that choose say that they help, and the distance that holds."""
+    split = images.split
+    batches = list(views(split.fit[:fitted], images.preprocessing, batch_size, seed, held_out=split.choose))
+
+    def progress(done: int, total: int) -> None:
+        if tell is not None:
+            tell(f"calibrating, block {done} of {total}", finding.distance)
+
+    outcome = calibrated_weights(model, finding.reduction, batches, progress=progress)
+    if not outcome.weights:
+        return None, finding.distance
+    handle = hosts.find(model)
+    correction = Correction.fitted(outcome.weights, finding.reduction, handle.vanilla_weights)
+    distance = images.choose.distance(finding.reduction, None, correction)
+    return (correction, distance) if distance < finding.distance else (None, finding.distance)
+
+
+def _sizes(space: Space) -> Sequence[int | None]:
+    """The model's own input size, and some smaller ones, fewer patches a side each."""
+    shape = space.handle.example_shape(1)
+    side, patches = shape[-1], space.patches(None)
+    if len(shape) != 4 or shape[-2] != side or round(patches**0.5) ** 2 != patches:
+        return [None]
+    patch = side // round(patches**0.5)
+    return [None, *(side - patch * step for step in range(1, STEPS) if side - patch * step >= side // 2)]

@@ -1,0 +1,116 @@
+"""Budgets from other wishes: the cheapest that loses at most so much, or the largest that is so many times as fast."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+
+import torch
+from torch import nn
+
+from catis import hosts
+from catis.bench.timing import paired_ratio, time_rounds
+from catis.core.reduction import Reduction
+from catis.diagnostics.estimates import wilson
+from catis.errors import CatisError
+from catis.inference import evaluating
+from catis.tuning.result import Point, Tuning
+
+__all__ = ["BUDGETS", "budget_for_speedup", "cheapest_within", "images_needed"]
+
+BUDGETS = (0.3, 0.36, 0.42, 0.5, 0.58, 0.65, 0.72, 0.8, 0.9)
+"""Budgets among which the cheapest is looked for."""
+
+
+def images_needed(drop: float) -> int:
+    """Images that must judge before full agreement can show, with 95 % confidence, that at most `drop` is lost.
+
+    Example:
+        >>> images_needed(0.05), images_needed(0.01)
+        (73, 381)
+    """
+    n = 1
+    while wilson(n, n)[0] < 100 * (1 - drop):
+        n += 1
+    return n
+
+
+def cheapest_within(drop: float, judging: int, tune_at: Callable[[float, int], Tuning]) -> Tuning:
+    """The tuning of the cheapest budget whose agreement with vanilla is surely at least 1 - drop.
+
+    Args:
+        drop: Share of the images whose class may change.
+        judging: Images that judge.
+        tune_at: Tunes at a budget; told how many budgets will be tried in all.
+
+    Raises:
+        CatisError: No budget allows it, or so few images cannot show it.
+    """
+    needed = images_needed(drop)
+    if judging < needed:
+        raise CatisError(
+            f"a loss of at most {100 * drop:g} points cannot be shown with the {judging} images that judge: it takes "
+            f"{needed}, even if all of them keep their class; give more images, or allow more loss"
+        )
+    low, high, allowed, tried = 0, len(BUDGETS), None, []
+    while low < high:  # agreement rises with the budget
+        middle = (low + high) // 2
+        tuning = tune_at(BUDGETS[middle], (len(BUDGETS) - 1).bit_length())
+        tried.append(tuning)
+        low, high, allowed = (low, middle, tuning) if _allows(tuning, drop) else (middle + 1, high, allowed)
+    if allowed is None:
+        said = "; ".join(_said(tuning.points[0]) for tuning in tried)
+        raise CatisError(f"no budget up to {BUDGETS[-1]:g} surely loses at most {100 * drop:g} points: {said}")
+    allowed.points += [point for tuning in tried if tuning is not allowed for point in tuning.points[:1]]
+    return allowed
+
+
+def _allows(tuning: Tuning, drop: float) -> bool:
+    low = tuning.points[0].agreement_low
+    if low is None:
+        raise CatisError("the model has no classifier, so that no agreement can be measured: give --budget instead")
+    return low >= 1 - drop
+
+
+def _said(point: Point) -> str:
+    assert point.agreement is not None
+    assert point.agreement_low is not None
+    return f"{point.budget:g} keeps {100 * point.agreement:.1f} %, surely {100 * point.agreement_low:.1f} %"
+
+
+def budget_for_speedup(model: nn.Module, speedup: float, *, batch: int = 8, rounds: int = 7) -> float:
+    """The largest budget at which a model is so many times as fast as vanilla, measured here in turns.
+
+    Raises:
+        ValueError: Not a speed-up.
+        CatisError: No budget that can be reached is that fast here.
+    """
+    if not speedup > 1:
+        raise ValueError(f"speedup={speedup:g}: expected more than 1")
+    handle = hosts.find(model)
+    images = torch.zeros(handle.example_shape(batch), dtype=next(model.parameters()).dtype)
+    low, high = BUDGETS[0] * 0.8, 1.0
+    with evaluating(model), handle.installed(Reduction.none()):
+        if _speed(model, images, low, rounds) < speedup:
+            raise CatisError(f"{speedup:g} times as fast cannot be reached here by removing tokens: lower it")
+        for _ in range(5):
+            middle = (low + high) / 2
+            low, high = (middle, high) if _speed(model, images, middle, rounds) >= speedup else (low, middle)
+    return round(low, 3)
+
+
+def _speed(model: nn.Module, images: torch.Tensor, budget: float, rounds: int) -> float:
+    """How many times as fast the default reduction at a budget is, paired over rounds."""
+    handle = hosts.find(model)
+    reduction = handle.bind(replace(Reduction.of("catis", budget=budget)))
+
+    def vanilla() -> object:
+        with torch.inference_mode():
+            return model(images)
+
+    def reduced() -> object:
+        with handle.installed(reduction):
+            return vanilla()
+
+    timed = time_rounds({"vanilla": vanilla, "reduced": reduced}, rounds)
+    return paired_ratio(timed.seconds["vanilla"], timed.seconds["reduced"]).median

@@ -1,0 +1,123 @@
+"""What the search may choose: a candidate as plain numbers, and the reduction at the budget that it stands for."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+from functools import cached_property
+from typing import Any
+
+from catis.core.budget import fit_shape, removed_from, scale_to_budget
+from catis.core.method import Method
+from catis.core.per_block import PerBlock
+from catis.core.reduction import Reduction
+from catis.core.schedule import Schedule
+from catis.hosts import Handle
+from catis.macs import count_macs
+from catis.registry import create_method
+
+__all__ = ["LEVERS", "OPERATORS", "SHAPES", "Candidate", "Space"]
+
+LEVERS = ("schedule", "operator", "theta", "weights", "gain", "size", "calibration")
+"""What can be chosen, and switched off: tokens kept per block, method per block, options of CATIS, weights inside a
+group, gain of the size term, input size, calibrated weights."""
+OPERATORS = ("catis", "mctf", "tome", "pitome", "tofu")
+SHAPES: dict[str, tuple[float, ...]] = {
+    "same share": (1.0, 1.0, 1.0, 1.0, 1.0),
+    "rising": (0.5, 0.75, 1.0, 1.25, 1.5),
+    "falling": (1.5, 1.25, 1.0, 0.75, 0.5),
+    "spared start": (0.2, 1.2, 1.2, 1.0, 0.8),
+}
+"""Shapes to start from: how fast tokens go at five places from the first block to the last."""
+
+
+@dataclass(frozen=True)
+class Candidate:
+    """One choice.
+
+    Attributes:
+        method: Name of the method.
+        options: Of the method.
+        shape: How fast tokens go, at equally spaced places over the depth; only their proportions matter.
+        kept: Patch tokens that leave each block, in place of a shape.
+        others: Blocks that use another method, and its name.
+        gain: Of the size term.
+        size: Side of the input; None for the model's own.
+    """
+
+    method: str = "catis"
+    options: Mapping[str, Any] = field(default_factory=dict)
+    shape: tuple[float, ...] = SHAPES["same share"]
+    kept: tuple[int, ...] = ()
+    others: tuple[tuple[int, str], ...] = ()
+    gain: float = 1.0
+    size: int | None = None
+
+    def to_json(self) -> dict[str, Any]:
+        """Plain data, for the record of what was tried."""
+        told = {"method": self.method, "options": dict(self.options), "gain": self.gain, "size": self.size}
+        others = {str(block): name for block, name in self.others}
+        return {**told, "shape": list(self.shape), "kept": list(self.kept), "others": others}
+
+
+@dataclass(frozen=True)
+class Space:
+    """The candidates of one model at one budget.
+
+    Attributes:
+        handle: On the model.
+        budget: Multiply-adds, as a share of the vanilla model's at its own input size.
+    """
+
+    handle: Handle
+    budget: float
+
+    @cached_property
+    def head_only(self) -> bool:
+        """Whether the last block may leave out the patch tokens."""
+        return not self.handle.reads_patches()
+
+    @cached_property
+    def limit(self) -> float:
+        """Multiply-adds that the budget allows."""
+        return self.budget * count_macs(self.handle.cost(), self.handle.facts, None)
+
+    @property
+    def depth(self) -> int:
+        """Blocks of the model."""
+        return self.handle.facts.depth
+
+    def reduction(self, candidate: Candidate) -> Reduction:
+        """The reduction that a candidate stands for, bound to the model, at the budget.
+
+        Raises:
+            ValueError: No amount of removal reaches the budget, or the model cannot be fed that size.
+        """
+        method = self._method(candidate)
+        built = Reduction(method, head_only=self.head_only, size_gain=candidate.gain, input_size=candidate.size)
+        removed = removed_from(self.patches(candidate.size), self.kept(candidate))
+        return self.handle.bind(replace(built, schedule=Schedule.parse(removed)))
+
+    def patches(self, size: int | None) -> int:
+        """Patch tokens of an input of this side."""
+        return self.handle.cost(None if size is None else (size, size)).num_patches
+
+    def kept(self, candidate: Candidate) -> list[int]:
+        """Patch tokens that leave each block, as many as the budget allows."""
+        facts, cost = self.handle.facts, self.handle.cost(None if candidate.size is None else (candidate.size,) * 2)
+        patches = cost.num_patches
+
+        def macs(kept: Any) -> float:
+            schedule = Schedule.parse(removed_from(patches, kept))
+            return count_macs(cost, facts, Reduction(create_method("tome"), schedule, head_only=self.head_only))
+
+        if candidate.kept:
+            return scale_to_budget(macs, self.limit, patches, candidate.kept)
+        return fit_shape(macs, self.limit, patches, facts.depth, candidate.shape, last=not self.head_only)
+
+    def _method(self, candidate: Candidate) -> Method:
+        method = create_method(candidate.method, **candidate.options)
+        if not candidate.others:
+            return method
+        others = {block: create_method(name) for block, name in candidate.others}
+        return PerBlock(tuple(others.get(block, method) for block in range(self.depth)))

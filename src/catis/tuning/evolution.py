@@ -1,0 +1,102 @@
+"""Evolves the numbers of a candidate with CMA-ES: shape of the schedule, gain of the size term, Theta of CATIS."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Collection, Iterator, Sequence
+from dataclasses import replace
+
+import numpy as np
+from numpy.typing import NDArray
+
+from catis.errors import require
+from catis.tuning.candidates import Candidate
+
+__all__ = ["evolve"]
+
+Vector = NDArray[np.float64]
+POPULATION = 8
+UNREACHED = 1e9
+"""Stands for a candidate that cannot reach the budget: the strategy does not take infinity."""
+THETA = {"gamma": (0.5, 0.0, 1.0), "w_cls": (0.5, 0.0, 1.0), "tau": (1.0, 0.3, 2.5), "evict_ratio": (0.5, 0.0, 1.0)}
+"""Default, least and most of what is evolved of Theta; L_start as a share of the depth besides."""
+
+
+def evolve(
+    start: Candidate,
+    values: Callable[[Sequence[Candidate]], list[float]],
+    levers: Collection[str],
+    depth: int,
+    seed: int,
+) -> Iterator[Candidate]:
+    """The best candidate of each generation, for as long as the caller asks.
+
+    Args:
+        start: Where to begin.
+        values: What is minimised, of several candidates.
+        levers: What may change.
+        depth: Blocks of the model.
+        seed: Of the random numbers.
+    """
+    code = _Code(start, levers, depth)
+    if not code.names:
+        return
+    require("catis tune", "tune", "cmaes")
+    from cmaes import CMA
+
+    bounds = np.tile([0.0, 1.0], (len(code.names), 1))
+    strategy = CMA(code.encode(start), sigma=0.15, bounds=bounds, seed=seed, population_size=POPULATION)
+    while not strategy.should_stop():
+        asked = [strategy.ask() for _ in range(strategy.population_size)]
+        worth = values([code.decode(vector) for vector in asked])
+        strategy.tell([(vector, min(value, UNREACHED)) for vector, value in zip(asked, worth, strict=True)])
+        yield code.decode(asked[worth.index(min(worth))])
+
+
+class _Code:
+    """A candidate's numbers as a vector in the unit cube, and back."""
+
+    def __init__(self, start: Candidate, levers: Collection[str], depth: int) -> None:
+        self.start, self.depth = start, depth
+        self.names = [f"shape {place}" for place in range(len(start.shape))] if "schedule" in levers else []
+        self.names += ["gain"] if "gain" in levers else []
+        self.names += [*THETA, "l_start"] if "theta" in levers and start.method == "catis" else []
+
+    def encode(self, candidate: Candidate) -> Vector:
+        """The vector of a candidate."""
+        return np.clip([self._out(name, candidate) for name in self.names], 0.02, 0.98)
+
+    def decode(self, vector: Vector) -> Candidate:
+        """The candidate of a vector; numbers are rounded, so that a recipe stays readable."""
+        told = dict(zip(self.names, map(float, vector), strict=True))
+        shape = tuple(
+            round(_spread(told[f"shape {place}"]), 3) if f"shape {place}" in told else old
+            for place, old in enumerate(self.start.shape)
+        )
+        gain = round(_spread(told["gain"], 2.0), 3) if "gain" in told else self.start.gain
+        options = dict(self.start.options)
+        for name, (_, low, high) in THETA.items():
+            if name in told:
+                options[name] = round(low + (high - low) * told[name], 3)
+        if "l_start" in told:
+            options["l_start"] = round(told["l_start"] * self.depth * 0.75)
+        return replace(self.start, shape=shape, gain=gain, options=options)
+
+    def _out(self, name: str, candidate: Candidate) -> float:
+        if name.startswith("shape"):
+            return _gather(candidate.shape[int(name.split()[1])])
+        if name == "gain":
+            return _gather(candidate.gain, 2.0)
+        if name == "l_start":
+            return float(candidate.options.get("l_start", 2)) / (self.depth * 0.75)
+        default, low, high = THETA[name]
+        return (float(candidate.options.get(name, default)) - low) / (high - low)
+
+
+def _spread(unit: float, most: float = 4.0) -> float:
+    """0 .. 1 to 1/most .. most, on a logarithmic scale."""
+    return math.exp((2 * unit - 1) * math.log(most))
+
+
+def _gather(number: float, most: float = 4.0) -> float:
+    return (math.log(max(number, 1 / most)) / math.log(most) + 1) / 2

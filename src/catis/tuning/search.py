@@ -1,0 +1,321 @@
+"""Searches the candidates at one budget: starts, then evolution of the numbers, then exchanges between blocks.
+
+A candidate is looked at on few images first. What is found on the images that are searched on is believed only if the
+images that choose say so too.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any, NamedTuple
+
+from catis.core.reduction import Reduction
+from catis.macs import cost_under, count_macs
+from catis.tuning.allowance import Allowance, OutOfTimeError
+from catis.tuning.candidates import OPERATORS, SHAPES, Candidate, Space
+from catis.tuning.evolution import evolve
+from catis.tuning.journal import Journal
+from catis.tuning.objective import Objective
+
+__all__ = ["Answer", "Finding", "Question", "Search", "local_answers"]
+
+FEW, SOME = 96, 192
+"""Views that starts and evolution look at; what is left is looked at whole."""
+MARGIN = 0.99
+"""What is found must be this much better on the images that choose, or it is chance."""
+THETAS: tuple[dict[str, Any], ...] = ({}, {"w_cls": 0.8, "gamma": 0.25, "l_start": 4})
+"""Options of CATIS to start from."""
+Tell = Callable[[str, float], None]
+"""Called with what is being done and the best distance so far."""
+
+
+@dataclass(frozen=True)
+class Question:
+    """How far is a reduction from vanilla on some images?
+
+    Attributes:
+        reduction: Bound to the model.
+        images: "search" or "choose".
+        views: About how many views; None for all.
+    """
+
+    reduction: Reduction
+    images: str
+    views: int | None
+
+    @property
+    def key(self) -> str:
+        """The same for the same question."""
+        return json.dumps(self.to_json(), sort_keys=True)
+
+    def to_json(self) -> dict[str, Any]:
+        """Plain data."""
+        return {"reduction": self.reduction.to_json(), "images": self.images, "views": self.views}
+
+
+class Trial(NamedTuple):
+    """A quick calibration.
+
+    Attributes:
+        gmacs: What it costs.
+        distance: From vanilla on the images that choose, once a reduction is calibrated.
+    """
+
+    gmacs: float
+    distance: Callable[[Reduction], float]
+
+
+Answer = Callable[[Sequence[Question]], Sequence[float]]
+"""Works out distances, in order."""
+
+
+def local_answers(objectives: Mapping[str, Objective]) -> Answer:
+    """Works out distances here, one after the other."""
+    return lambda questions: [objectives[q.images].distance(q.reduction, q.views) for q in questions]
+
+
+@dataclass(frozen=True)
+class Finding:
+    """A candidate and what it is worth.
+
+    Attributes:
+        candidate: The choice.
+        reduction: What it stands for.
+        distance: From vanilla, on the images that choose.
+    """
+
+    candidate: Candidate
+    reduction: Reduction
+    distance: float
+
+
+def _best_of_each_method(ranked: Sequence[Candidate]) -> list[Candidate]:
+    """The first of each of the three best methods."""
+    first: dict[str, Candidate] = {}
+    for candidate in ranked:
+        first.setdefault(candidate.method, candidate)
+    return list(first.values())[:3]
+
+
+class Search:
+    """Finds the best candidate of a space within an allowance.
+
+    Args:
+        space: The candidates.
+        search: On the images that are searched on.
+        choose: On the images that accept.
+        journal: Where values are kept.
+        allowance: How much may be done.
+        levers: What may be chosen.
+        seed: Of the evolution.
+        tell: Told of progress.
+        answer: Works out distances; by default here, one after the other.
+        trial: Calibrates for a moment, to compare methods by what they are worth afterwards.
+    """
+
+    def __init__(
+        self,
+        space: Space,
+        search: Objective,
+        choose: Objective,
+        journal: Journal,
+        allowance: Allowance,
+        *,
+        levers: Collection[str],
+        seed: int = 0,
+        tell: Tell | None = None,
+        answer: Answer | None = None,
+        trial: Trial | None = None,
+    ) -> None:
+        self.space, self.journal, self.allowance, self.levers, self.seed = space, journal, allowance, levers, seed
+        self._used = {"search": search.used, "choose": choose.used}
+        self._answer = answer or local_answers({"search": search, "choose": choose})
+        self._tell, self._trial = tell, trial
+        self._unreachable = ""
+        self.best: Finding | None = None
+        self.first = math.inf
+        self.interrupted = False
+
+    def run(self, sizes: Sequence[int | None]) -> Finding:
+        """Search until all is done or the allowance is used up, and return the best.
+
+        Raises:
+            ValueError: The budget cannot be reached by any start.
+        """
+        try:
+            self._starts(sizes)
+            self._evolve()
+            self._exchange()
+            self._other_operators()
+        except (OutOfTimeError, KeyboardInterrupt) as end:
+            self.interrupted = isinstance(end, KeyboardInterrupt)
+            if self.interrupted and self.best is None:
+                raise
+        if self.best is None:
+            raise ValueError(self._unreachable)
+        return self.best
+
+    def take(self, candidate: Candidate) -> Finding:
+        """A candidate as it is, without a search.
+
+        Raises:
+            ValueError: It cannot reach the budget.
+        """
+        self.first = self._value(Candidate(), "choose", None)
+        reduction = self.space.reduction(candidate)
+        return Finding(candidate, reduction, self._value(candidate, "choose", None))
+
+    def _starts(self, sizes: Sequence[int | None]) -> None:
+        """Shapes, then methods and their options, then input sizes, each at the best of those before."""
+        first = Candidate()
+        self._accept(first)  # so that there is something to keep, whatever happens
+        self.first = math.inf if self.best is None else self.best.distance
+        shapes = SHAPES.values() if "schedule" in self.levers else [first.shape]
+        ranked = self._rank([replace(first, shape=shape) for shape in shapes], FEW, "shapes")[:2]
+        names = OPERATORS if "operator" in self.levers else [first.method]
+        varied = [other for c in ranked for name in names for other in self._variants(replace(c, method=name))]
+        ranked = self._rank(varied, FEW, "methods and their options")
+        if not ranked:
+            return
+        best = self._best_calibrated(_best_of_each_method(ranked))
+        if "size" in self.levers:
+            best = self._best_calibrated([replace(best, size=size) for size in sizes[: 2 if self._trial else None]])
+        if self.best is None or best != self.best.candidate:
+            self.best = Finding(best, self.space.reduction(best), self._value(best, "choose", None))
+
+    def _best_calibrated(self, candidates: Sequence[Candidate]) -> Candidate:
+        """The candidate that is best once it is calibrated for a moment; without calibration, as it is.
+
+        Methods and input sizes differ in how much calibrated weights make good: what was evicted or never seen is gone.
+        """
+        if self._trial is None:
+            return self._rank(candidates, SOME, "the best starts")[0]
+        self._say("the best starts, calibrated for a moment")
+        return min(candidates, key=self._tried)
+
+    def _tried(self, candidate: Candidate) -> float:
+        """Distance of a candidate after a quick calibration."""
+        reduction = self._reduction(candidate)
+        if reduction is None or self._trial is None:
+            return math.inf
+        question = {"reduction": reduction.to_json(), "images": "trial", "views": None}
+        if not self.journal.knows(question):
+            self.allowance.spend(self._trial.gmacs)
+            self.journal.keep(question, self._trial.distance(reduction))
+        return self.journal.recall(question)
+
+    def _variants(self, candidate: Candidate) -> list[Candidate]:
+        """The same with other options: Theta of CATIS, weights inside a group."""
+        made = [candidate]
+        if candidate.method == "catis" and "theta" in self.levers:
+            made = [replace(candidate, options=theta) for theta in THETAS]
+        if "weights" in self.levers and candidate.method in ("mctf", "tome", "catis"):
+            other = "size" if candidate.method == "mctf" else "attention"
+            made += [replace(c, options={**c.options, "pooling": other}) for c in made]
+        return made
+
+    def _evolve(self) -> None:
+        """CMA-ES over shape, gain and Theta together, from the best candidate; half of what is left of the work."""
+        if self.best is None:
+            return
+        until = self.allowance.share + (1 - self.allowance.share) / 2
+
+        def values(candidates: Sequence[Candidate]) -> list[float]:
+            return self._values(candidates, "search", SOME)
+
+        generations = evolve(self.best.candidate, values, self.levers, self.space.depth, self.seed)
+        for generation, candidate in enumerate(generations):
+            self._say(f"evolution, generation {generation + 1}")
+            self._accept(candidate)
+            if self.allowance.share >= until:
+                return
+
+    def _exchange(self) -> None:
+        """Move tokens from one block to another, as long as that helps."""
+        if "schedule" not in self.levers or self.best is None:
+            return
+        step = max(1, self.space.patches(None) // 32)
+        while step >= 1:
+            accepted = [self._accept(other) for other in self._exchanges(step)]
+            step = step if any(accepted) else step // 2
+
+    def _exchanges(self, step: int) -> Iterable[Candidate]:
+        assert self.best is not None
+        last = self.space.depth - (2 if self.space.head_only else 1)
+        for block in range(last + 1):
+            kept = self.space.kept(self.best.candidate)
+            for sign in (step, -step):
+                changed = [count + sign if index == block else count for index, count in enumerate(kept)]
+                if self.space.head_only:
+                    changed[-1] = changed[-2]
+                self._say(f"exchanges of {step} tokens")
+                if all(0 < now <= before for now, before in zip(changed[1:], changed, strict=False)):
+                    yield replace(self.best.candidate, kept=tuple(changed))
+
+    def _other_operators(self) -> None:
+        """Another method in a third of the blocks, if that helps, also once it is calibrated."""
+        if "operator" not in self.levers or self.best is None:
+            return
+        third = math.ceil(self.space.depth / 3)
+        for start in range(0, self.space.depth, third):
+            blocks = range(start, min(start + third, self.space.depth))
+            for name in OPERATORS:
+                best = self.best
+                self._say("methods per block")
+                others = {**dict(best.candidate.others), **dict.fromkeys(blocks, name)}
+                mixed = replace(best.candidate, others=tuple(sorted(others.items())))
+                better = name != best.candidate.method and self._accept(mixed)
+                if better and self._trial is not None and self._tried(mixed) >= self._tried(best.candidate):
+                    self.best = best
+
+    def _rank(self, candidates: Sequence[Candidate], views: int, what: str) -> list[Candidate]:
+        """Candidates in order of their distance on about so many views."""
+        self._say(what)
+        values = self._values(candidates, "search", views)
+        ranked = sorted(zip(values, range(len(candidates)), strict=True))
+        return [candidates[place] for value, place in ranked if math.isfinite(value)]
+
+    def _accept(self, candidate: Candidate) -> bool:
+        """Take a candidate for the best one, if it is better on the images that choose."""
+        if self.best is not None and self._value(candidate, "search", SOME) >= self._value(
+            self.best.candidate, "search", SOME
+        ):
+            return False
+        value = self._value(candidate, "choose", None)
+        if not math.isfinite(value) or (self.best is not None and value >= MARGIN * self.best.distance):
+            return False
+        self.best = Finding(candidate, self.space.reduction(candidate), value)
+        return True
+
+    def _value(self, candidate: Candidate, images: str, views: int | None) -> float:
+        return self._values([candidate], images, views)[0]
+
+    def _values(self, candidates: Sequence[Candidate], images: str, views: int | None) -> list[float]:
+        """Distances from vanilla; infinite for a candidate that does not reach the budget."""
+        reductions = [self._reduction(candidate) for candidate in candidates]
+        questions = [Question(made, images, views) for made in reductions if made is not None]
+        unknown = list({q.key: q for q in questions if not self.journal.knows(q.to_json())}.values())
+        for question in unknown:
+            self.allowance.spend(self._gmacs(question.reduction) * self._used[images](views))
+        for question, value in zip(unknown, self._answer(unknown), strict=True):
+            self.journal.keep(question.to_json(), value)
+        known = iter([self.journal.recall(question.to_json()) for question in questions])
+        return [math.inf if made is None else next(known) for made in reductions]
+
+    def _reduction(self, candidate: Candidate) -> Reduction | None:
+        try:
+            return self.space.reduction(candidate)
+        except ValueError as error:
+            self._unreachable = str(error)
+            return None
+
+    def _gmacs(self, reduction: Reduction) -> float:
+        handle = self.space.handle
+        return count_macs(cost_under(handle, reduction), handle.facts, reduction, overhead=True) / 1e9
+
+    def _say(self, what: str) -> None:
+        if self._tell is not None:
+            self._tell(what, math.inf if self.best is None else self.best.distance)
