@@ -22,7 +22,7 @@ class ModelInfo:
 
     Attributes:
         model: Class of the model.
-        method: Name of the method.
+        method: Name of the method; a list with name and options of each block where blocks have methods of their own.
         r: Patch tokens to remove per block, as recipes spell it; None where the method decides the amounts itself.
         options: All options of the method, defaults too.
         prop_attn: Whether attention counts the sizes of merged tokens.
@@ -32,10 +32,14 @@ class ModelInfo:
         tokens: Patch tokens that leave each block.
         gmacs: Giga multiply-adds per image, as reduced.
         gmacs_vanilla: The same of the vanilla model.
+        output: What a vision tower hands on: "grid" or "tokens".
+        head_only: Whether the last block computes the prefix tokens alone.
+        size_gain: Factor on log(size) in the attention logits.
+        input_size: Side to which images are resized first; None for as they come.
     """
 
     model: str
-    method: str
+    method: Any
     r: Any
     options: Mapping[str, Any]
     prop_attn: bool
@@ -45,6 +49,10 @@ class ModelInfo:
     tokens: tuple[int, ...]
     gmacs: float
     gmacs_vanilla: float
+    output: str = "grid"
+    head_only: bool = False
+    size_gain: Any = 1.0
+    input_size: int | None = None
 
     def to_json(self) -> dict[str, Any]:
         """The same as plain data."""
@@ -54,7 +62,8 @@ class ModelInfo:
         r = "" if self.r is None or self.method == "vanilla" else f" r={self.r}"
         left = f"{self.tokens[-1]} of {self.patches} patch tokens left"
         calibrated = ", calibrated" if self.calibrated else ""
-        return f"{self.model}: {self.method}{r}{calibrated}, {left}, {self.gmacs:.3g} of {self.gmacs_vanilla:.3g} GMACs"
+        method = self.method if isinstance(self.method, str) else "per-block"
+        return f"{self.model}: {method}{r}{calibrated}, {left}, {self.gmacs:.3g} of {self.gmacs_vanilla:.3g} GMACs"
 
 
 def info(model: nn.Module) -> ModelInfo:

@@ -126,10 +126,10 @@ def _lines(points: Sequence[Mapping[str, Any]], kinds: Sequence[str]) -> list[Li
 
 
 def _how(content: Mapping[str, Any]) -> str:
-    counts = content["n"]
+    fit, choose, judge = (content["n"][name] for name in ("fit", "choose", "judge"))
     ended = "" if content["complete"] else " It was interrupted; this is the best so far."
+    looks = f"{len(content['tried'])} looks at candidates in {content['minutes']:.1f} minutes, without labels"
     return (
-        f"{len(content['tried'])} looks at candidates in {content['minutes']:.1f} minutes, without labels: "
-        f"{counts['fit']} images were searched and calibrated on, {counts['choose']} accepted or rejected what was found, and "
-        f"{counts['judge']} were looked at once, at the end.{ended}"
+        f"{looks}: {fit} images were searched and calibrated on, {choose} accepted or rejected what was found, and "
+        f"{judge} were looked at once, at the end.{ended}"
     )

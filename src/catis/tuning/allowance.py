@@ -43,14 +43,18 @@ class Allowance:
         """Keep some work, and the time for it, for later."""
         self.reserved = gmacs
 
-    def spend(self, gmacs: float) -> None:
+    def spend(self, gmacs: float, *, known: bool = False) -> None:
         """Take some work from what is left and not reserved.
+
+        Args:
+            gmacs: The work.
+            known: Whether it was done by an earlier run: it counts, so that a run that goes on ends where it would have
+                ended, but takes no time.
 
         Raises:
             OutOfTimeError: There is not that much left, or the time is over.
         """
-        until = self._started + self._seconds * (1 - self.reserved / self.total)
-        if time.monotonic() > until:
+        if not known and time.monotonic() > self._started + self._seconds * (1 - self.reserved / self.total):
             self.stopped_by_clock = True
             raise OutOfTimeError
         if self.used + gmacs > self.total - self.reserved:

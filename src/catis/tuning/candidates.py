@@ -14,6 +14,7 @@ from catis.core.reduction import Reduction
 from catis.core.schedule import Schedule
 from catis.hosts import Handle
 from catis.macs import count_macs
+from catis.methods.tome import ToMe
 from catis.registry import create_method
 
 __all__ = ["LEVERS", "OPERATORS", "SHAPES", "Candidate", "Space"]
@@ -109,7 +110,7 @@ class Space:
 
         def macs(kept: Any) -> float:
             schedule = Schedule.parse(removed_from(patches, kept))
-            return count_macs(cost, facts, Reduction(create_method("tome"), schedule, head_only=self.head_only))
+            return count_macs(cost, facts, Reduction(ToMe(), schedule, head_only=self.head_only))  # all cost the same
 
         if candidate.kept:
             return scale_to_budget(macs, self.limit, patches, candidate.kept)

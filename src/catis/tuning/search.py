@@ -135,6 +135,7 @@ class Search:
         self._answer = answer or local_answers({"search": search, "choose": choose})
         self._tell, self._trial = tell, trial
         self._unreachable = ""
+        self._paid: set[str] = set()
         self.best: Finding | None = None
         self.first = math.inf
         self.interrupted = False
@@ -202,8 +203,10 @@ class Search:
         if reduction is None or self._trial is None:
             return math.inf
         question = {"reduction": reduction.to_json(), "images": "trial", "views": None}
-        if not self.journal.knows(question):
-            self.allowance.spend(self._trial.gmacs)
+        key, known = json.dumps(question, sort_keys=True), self.journal.knows(question)
+        self.allowance.spend(0 if key in self._paid else self._trial.gmacs, known=known)
+        self._paid.add(key)
+        if not known:
             self.journal.keep(question, self._trial.distance(reduction))
         return self.journal.recall(question)
 
@@ -298,8 +301,10 @@ class Search:
         reductions = [self._reduction(candidate) for candidate in candidates]
         questions = [Question(made, images, views) for made in reductions if made is not None]
         unknown = list({q.key: q for q in questions if not self.journal.knows(q.to_json())}.values())
-        for question in unknown:
-            self.allowance.spend(self._gmacs(question.reduction) * self._used[images](views))
+        for question in questions if self.best is not None else ():  # something must be found, however short the time
+            work = self._gmacs(question.reduction) * self._used[images](views)
+            self.allowance.spend(0 if question.key in self._paid else work, known=question not in unknown)
+            self._paid.add(question.key)
         for question, value in zip(unknown, self._answer(unknown), strict=True):
             self.journal.keep(question.to_json(), value)
         known = iter([self.journal.recall(question.to_json()) for question in questions])
