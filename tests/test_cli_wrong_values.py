@@ -12,7 +12,7 @@ from catis.cli import COMMANDS, app
 from catis.runs import Store
 
 BASE = {
-    "bench": ["tiny-6", "-b", "1", "--num-bench-iter", "1"],
+    "bench": ["tiny-6", "--batch-size", "1", "--num-bench-iter", "1"],
     "demo": ["--quick"],
     "diagnose": ["tiny-6", "--data", "."],
     "eval": ["tiny-6", "--data", "zoo-clean", "-n", "24", "-m", "catis", "-r", "4"],

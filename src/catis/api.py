@@ -30,6 +30,7 @@ def apply(
     prop_attn: bool | None = None,
     output: Output | None = None,
     head_only: bool | None = None,
+    budget: float | None = None,
     size_gain: float | Sequence[float] | None = None,
     input_size: int | None = None,
     recipe: RecipeLike | None = None,
@@ -49,7 +50,9 @@ def apply(
         output: What a vision tower hands to the model around it: "grid" (default) or, where its projector takes tokens
             one by one, "tokens": those that are left, so that the language model reads fewer (docs/multimodal.md).
         head_only: The last block computes the prefix tokens alone, and removes nothing. The logits are the same to
-            rounding; only for models whose head reads nothing else. Off by default.
+            rounding; only for models whose head reads nothing else. Off by default; on with a budget, where exact.
+        budget: Share of the vanilla model's multiply-adds, in place of r: 0.5 is half of them, within the cost of one
+            token in one block. For an image of another size every block keeps the same share of the tokens.
         size_gain: Factor on log(size) in the attention logits, one number or one per block; 1 by default.
         input_size: Resize images to this side before the model sees them, so that there are fewer patches from the
             start; only for models that give one vector per image. As they come by default.
@@ -80,6 +83,7 @@ def apply(
         "prop_attn": prop_attn,
         "output": output,
         "head_only": head_only,
+        "budget": budget,
         "size_gain": size_gain,
         "input_size": input_size,
     }

@@ -26,6 +26,8 @@ class ModelInfo:
         r: Patch tokens to remove per block, as recipes spell it; None where the method decides the amounts itself.
         options: All options of the method, defaults too.
         prop_attn: Whether attention counts the sizes of merged tokens.
+        budget: Share of vanilla's multiply-adds that was asked for; None where r was.
+        head_only: Whether the last block computes the prefix tokens alone.
         calibrated: Whether calibrated weights are on it.
         patches: Patch tokens that enter the first block.
         prefix: Prefix tokens, which always stay: CLS, distillation, registers.
@@ -43,6 +45,8 @@ class ModelInfo:
     r: Any
     options: Mapping[str, Any]
     prop_attn: bool
+    budget: float | None
+    head_only: bool
     calibrated: bool
     patches: int
     prefix: int
@@ -60,6 +64,7 @@ class ModelInfo:
 
     def __str__(self) -> str:
         r = "" if self.r is None or self.method == "vanilla" else f" r={self.r}"
+        r = r if self.budget is None else f" budget={self.budget:g}"
         left = f"{self.tokens[-1]} of {self.patches} patch tokens left"
         calibrated = ", calibrated" if self.calibrated else ""
         method = self.method if isinstance(self.method, str) else "per-block"
@@ -85,7 +90,12 @@ def info(model: nn.Module) -> ModelInfo:
     cost = compare_macs(model, reduction)
     return ModelInfo(
         model=base_class(model).__name__,
-        **reduction.to_json(),
+        method=reduction.method.name,
+        r=reduction.r,
+        options=reduction.options,
+        prop_attn=reduction.prop_attn,
+        budget=reduction.budget,
+        head_only=bool(reduction.head_only),
         calibrated=handle.correction is not None,
         patches=cost.patches,
         prefix=cost.prefix,

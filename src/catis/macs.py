@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from itertools import accumulate
 from typing import Any
 
 from torch import nn
@@ -12,10 +13,10 @@ from catis.api import wanted_reduction
 from catis.core.method import BlockShape, Method
 from catis.core.reduction import Reduction
 from catis.core.schedule import RLike, Schedule
-from catis.hosts import Handle, ModelFacts
+from catis.hosts import ModelFacts
 from catis.hosts.cost import BlockCost, ModelCost
 
-__all__ = ["MacsComparison", "compare_macs", "cost_under", "count_macs", "gmacs"]
+__all__ = ["MacsComparison", "compare_macs", "count_macs", "gmacs"]
 
 
 def gmacs(
@@ -24,13 +25,14 @@ def gmacs(
     *,
     r: RLike | None = None,
     schedule: str | Schedule | None = None,
+    budget: float | None = None,
     input_size: tuple[int, ...] | None = None,
     overhead: bool = False,
     **options: Any,
 ) -> float:
     """Giga multiply-adds for one image: attention on the tokens that enter a block, MLP on those that leave.
 
-    With neither r nor schedule, the model is counted as it is, reduced or not. Nothing is run and no weights are
+    With no amount, the model is counted as it is, reduced or not. Nothing is run and no weights are
     needed: a model on the meta device will do. LayerNorm, softmax and activations are not counted.
 
     Args:
@@ -39,6 +41,7 @@ def gmacs(
             of its own.
         r: Tokens to remove per block, in any spelling that `catis.apply` takes.
         schedule: As in `catis.apply`.
+        budget: As in `catis.apply`.
         input_size: (H, W) of the image; the model's own by default.
         overhead: Add what scoring and matching the tokens costs itself.
         options: Options of the method.
@@ -52,16 +55,10 @@ def gmacs(
     """
     handle = hosts.find(model)
     reduction = handle.reduction
-    if r is not None or schedule is not None or options or method is not None:
-        reduction = handle.bind(wanted_reduction(method, r=r, schedule=schedule, **options))
-    cost = handle.cost(input_size) if input_size or reduction is None else cost_under(handle, reduction)
+    if any(given is not None for given in (method, r, schedule, budget)) or options:
+        reduction = handle.bind(wanted_reduction(method, r=r, schedule=schedule, budget=budget, **options))
+    cost = handle.cost(input_size) if input_size or reduction is None else handle.cost_under(reduction)
     return count_macs(cost, handle.facts, reduction, overhead) / 1e9
-
-
-def cost_under(handle: Handle, reduction: Reduction) -> ModelCost:
-    """Sizes of a model whose images are as large as a reduction makes them."""
-    side = reduction.input_size
-    return handle.cost(None if side is None else (side, side))
 
 
 @dataclass(frozen=True)
@@ -99,7 +96,7 @@ def compare_macs(model: nn.Module, reduction: Reduction) -> MacsComparison:
     """
     handle = hosts.find(model)
     facts, bound = handle.facts, handle.bind(reduction)
-    cost = cost_under(handle, bound)
+    cost = handle.cost_under(bound)
     vanilla = count_macs(handle.cost(), facts, None) / 1e9
     reduced, full = (count_macs(cost, facts, bound, overhead) / 1e9 for overhead in (False, True))
     tokens = tuple(bound.token_counts(facts.depth, cost.num_patches, facts.num_prefix))
@@ -108,32 +105,15 @@ def compare_macs(model: nn.Module, reduction: Reduction) -> MacsComparison:
 
 def count_macs(cost: ModelCost, facts: ModelFacts, reduction: Reduction | None, overhead: bool = False) -> int:
     """Multiply-adds of one forward pass of one image."""
-    patches, prefix = cost.num_patches, facts.num_prefix
-    total = cost.embed_weights * patches + cost.head_weights
-    depth = len(cost.blocks)
-    amounts = [0] * depth if reduction is None else reduction.amounts(depth, patches, prefix)
+    patches, prefix, depth = cost.num_patches, facts.num_prefix, len(cost.blocks)
+    if reduction is None:
+        return cost.macs(prefix)
+    amounts = reduction.amounts(depth, patches, prefix)
+    total = cost.macs(prefix, [patches - gone for gone in accumulate(amounts)], bool(reduction.head_only))
     for index, (block, r) in enumerate(zip(cost.blocks, amounts, strict=True)):
-        if reduction is not None and reduction.head_only and index == depth - 1:
-            return total + _prefix_macs(block, patches + prefix, prefix)
-        total += _block_macs(block, cost.num_patches, patches + prefix, patches - r + prefix)
-        if overhead and r and reduction is not None:
-            total += reduction.method.macs(_shape(block, facts, index, patches, r))
+        total += reduction.method.macs(_shape(block, facts, index, patches, r)) if overhead and r else 0
         patches -= r
-    read = patches + (prefix if cost.pool_prefix else 0)
-    return total + read * (cost.pool_weights + 2 * cost.pool_width)
-
-
-def _block_macs(block: BlockCost, start: int, entering: int, leaving: int) -> int:
-    pairs = entering**2 if block.window is None else start * block.window  # windows keep their places, also empty ones
-    products = 2 * pairs * block.num_heads * block.head_dim  # query . key and weights . value
-    return entering * block.attention_weights + products + leaving * block.mlp_weights
-
-
-def _prefix_macs(block: BlockCost, entering: int, prefix: int) -> int:
-    """Keys and values of all tokens; queries, output projection and MLP of the prefix tokens alone."""
-    products = 2 * prefix * entering * block.num_heads * block.head_dim
-    alone = block.attention_weights - block.key_value_weights + block.mlp_weights
-    return entering * block.key_value_weights + products + prefix * alone
+    return total
 
 
 def _shape(block: BlockCost, facts: ModelFacts, index: int, patches: int, r: int) -> BlockShape:

@@ -18,7 +18,7 @@ from catis.core.reduction import Reduction
 from catis.core.schedule import Schedule
 from catis.zoo import load
 
-QUICK = ("-b", "2", "--num-bench-iter", "3", "--num-warm-iter", "0", "--device", "cpu", "--threads", "1")
+QUICK = ("--batch-size", "2", "--num-bench-iter", "3", "--num-warm-iter", "0", "--device", "cpu", "--threads", "1")
 
 
 def run(*arguments: object):
@@ -27,7 +27,7 @@ def run(*arguments: object):
 
 def test_rows_reasons_and_results_file(tmp_path):
     file = tmp_path / "rows.csv"
-    result = run("tiny-6", "-m", "tome,mctf", "-r", 5, *QUICK, "-b", "1,2", "--results-file", file)
+    result = run("tiny-6", "-m", "tome,mctf", "-r", 5, *QUICK, "--batch-size", "1,2", "--results-file", file)
     assert result.exit_code == 0, result.output
     table = list(csv.DictReader(file.open()))
     assert [(line["infer_batch_size"], line["method"], line["r"]) for line in table] == [
@@ -73,8 +73,8 @@ BAD = [
     (["resnet18"], "no Vision Transformer found in ResNet"),
     (["tiny-6", "-m", "topk"], "--method topk: expected catis"),
     (["tiny-6", "-r", "many"], "-r many: expected a number"),
-    (["tiny-6", "-b", "1,x"], "--batch-size 1,x: expected numbers"),
-    (["tiny-6", "-b", "0"], "expected at least one image each"),
+    (["tiny-6", "--batch-size", "1,x"], "--batch-size 1,x: expected numbers"),
+    (["tiny-6", "--batch-size", "0"], "expected at least one image each"),
     (["tiny-6", "--preset", "ours"], "--preset ours: expected one of quick, paper, timm"),
     (["tiny-6", "--no-eager"], "neither eager nor compiled rows"),
     (["tiny-6", "--model-dtype", "int8"], "model_dtype='int8': expected one of float32"),

@@ -12,7 +12,7 @@ from catis.core.block import decide
 from catis.core.execute import execute, unmerge, weighted_mean
 from catis.core.matching import alternate
 from catis.core.plan import Plan
-from catis.core.schedule import budget
+from catis.core.schedule import capped
 from catis.core.state import TokenState
 from catis.core.view import BlockView
 from catis.native.accelerator import accelerator_for
@@ -108,7 +108,7 @@ def run(method, scene, dtype=torch.float32):
     x = features(scene["fill"], scene["batch"], prefix + patches, scene["seed"], dtype)
     generator = torch.Generator().manual_seed(scene["seed"] + 1)
     size = torch.randint(1, 6, (scene["batch"], patches), generator=generator).float() if scene["sized"] else None
-    r = budget(scene["r"], patches)
+    r = capped(scene["r"], patches)
     accelerator = accelerator_for(x) if scene["compiled"] else None
     plan = decide(method, make_view(x, r, prefix, scene["block"], size), accelerator)
     state = TokenState.start(prefix, patches, scene["batch"], track=True)
@@ -158,7 +158,7 @@ def test_an_image_does_not_depend_on_its_neighbours(name, options, scene):
     method = create_method(name, **options)
     prefix, patches = scene["prefix"], scene["patches"]
     x = features(scene["fill"], scene["batch"], prefix + patches, scene["seed"])
-    r = budget(scene["r"], patches)
+    r = capped(scene["r"], patches)
 
     def plan(images: torch.Tensor) -> Plan:
         accelerator = accelerator_for(images) if scene["compiled"] else None

@@ -40,7 +40,8 @@ def test_binding_finds_one_spelling_and_checks_the_depth():
     ("content", "message"),
     [
         ({"r": 8}, "method is needed"),
-        ({"method": "tome", "r": 8, "budget": 1}, "unknown keys budget"),
+        ({"method": "tome", "r": 8, "budget": 1}, "budget=1 beside r"),
+        ({"method": "tome", "r": 8, "tokens": 1}, "unknown keys tokens"),
         ({"method": "tome"}, "say how many"),
         ({"method": "catis", "r": 8, "options": {"tau": "high"}}, "expected a number"),
         ({"method": "vanilla", "r": 8, "options": {"tau": 1}}, "expected one of"),

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from catis.core.schedule import Schedule, budget
+from catis.core.schedule import Schedule, capped
 
 
 @pytest.mark.parametrize(
@@ -79,7 +79,7 @@ def test_paper_token_counts():
 def test_contract(r, patches, depth):
     counts = [patches, *Schedule.parse(r).token_counts(depth, patches)]
     for entering, leaving in itertools.pairwise(counts):
-        assert entering - leaving == budget(r, entering) <= entering // 2
+        assert entering - leaving == capped(r, entering) <= entering // 2
 
 
 @given(fraction=st.floats(0.001, 0.999), patches=st.integers(1, 400))

@@ -269,7 +269,7 @@ def test_ctrl_c_leaves_a_report(checkpoint, tmp_path, images):
         "ReducedProbe.step = told\n"
         "typer.run(command.diagnose_command)\n"
     )
-    arguments = ["test_vit", "--data", folder, "--checkpoint", checkpoint, "-b", 2, "-o", tmp_path / "cut"]
+    arguments = ["test_vit", "--data", folder, "--checkpoint", checkpoint, "--batch-size", 2, "-o", tmp_path / "cut"]
     process = subprocess.Popen(
         [sys.executable, "-c", code, *map(str, arguments)], stdout=subprocess.PIPE, text=True, cwd=tmp_path
     )

@@ -210,7 +210,7 @@ def test_what_does_not_fit_together(folder, name, data, message):
 
 
 def test_the_command_writes_a_record(clips, folder, tmp_path):
-    arguments = ["eval", str(folder), "--data", f"ucf101={clips}", "-m", "catis", "-r", "16", "-b", "4"]
+    arguments = ["eval", str(folder), "--data", f"ucf101={clips}", "-m", "catis", "-r", "16", "--batch-size", "4"]
     arguments += ["--store", str(tmp_path / "store"), "--cache", str(tmp_path / "cache"), "--device", "cpu"]
     done = CliRunner().invoke(app, arguments, terminal_width=160)
     assert done.exit_code == 0, done.output

@@ -8,7 +8,7 @@ import torch
 
 from catis.core.execute import group_sum, unmerge
 from catis.core.matching import alternate, token_ids
-from catis.core.schedule import Schedule, budget
+from catis.core.schedule import Schedule, capped
 from catis.methods.tome import ToMe
 
 from .files import DATA, block_view, cases, decide, load, run, source_matrix, start
@@ -30,7 +30,7 @@ def test_indices(name, dtype):
     golden = load(name, dtype)
     prefix = _prefix(golden.params)
     metric = golden["metric"]
-    r = budget(golden.params["r"], metric.shape[1] - prefix)
+    r = capped(golden.params["r"], metric.shape[1] - prefix)
     plan = decide(ToMe(), block_view(metric, r, prefix))
     source, destination = _golden_tokens(golden, prefix)
     assert torch.equal(plan.removed, source)

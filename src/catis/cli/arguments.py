@@ -12,12 +12,15 @@ import typer
 from rich.console import Console
 from rich.progress import BarColumn, Progress, TaskProgressColumn, TextColumn, TimeElapsedColumn, TimeRemainingColumn
 
+from catis.core.schedule import Schedule
+
 __all__ = [
     "AMOUNT",
+    "BUDGET",
     "INTERRUPTED",
-    "Amount",
     "AmountOrNone",
     "BatchSize",
+    "Budget",
     "Cache",
     "CacheLimit",
     "Checkpoint",
@@ -35,6 +38,7 @@ __all__ = [
     "Threads",
     "Workers",
     "fetches_weights",
+    "given_amount",
     "of_computing",
     "of_images",
     "of_model",
@@ -60,8 +64,9 @@ def _group(title: str) -> Any:
 of_reduction, of_model, of_images = _group("Reduction"), _group("Model"), _group("Images")
 of_computing, of_picture, of_results = _group("Computing"), _group("Picture"), _group("Results")
 
-Amount = Annotated[str, typer.Option("-r", metavar="R", help=AMOUNT)]
 AmountOrNone = Annotated[str | None, typer.Option("-r", metavar="R", help=AMOUNT)]
+BUDGET = "Share of the vanilla model's multiply-adds in place of -r: 0.5 is half of them."
+Budget = Annotated[float | None, typer.Option("--budget", "-b", metavar="SHARE", help=BUDGET)]
 ModelName = Annotated[
     str,
     typer.Argument(help="A timm model, a zoo model such as tiny-12, or a folder that save_pretrained wrote."),
@@ -106,7 +111,7 @@ Workers = Annotated[int, of_computing("--workers", "-j", min=1, metavar="N", hel
 Device = Annotated[
     str | None, of_computing("--device", metavar="NAME", help="cpu, cuda or cuda:1; by default CUDA if there is one.")
 ]
-BatchSize = Annotated[int, of_computing("--batch-size", "-b", min=1, metavar="N", help="Images per batch.")]
+BatchSize = Annotated[int, of_computing("--batch-size", min=1, metavar="N", help="Images per batch.")]
 Seed = Annotated[int, of_computing("--seed", min=0, metavar="N", help="Seed of everything random.")]
 Threads = Annotated[
     int | None,
@@ -126,6 +131,20 @@ CacheLimit = Annotated[
 def output_option(help_line: str, *aliases: str, metavar: str = "FILE") -> Any:
     """The option for what a command writes: `-o`, `--output`, and the names it had before."""
     return typer.Option("--output", "-o", *aliases, metavar=metavar, help=help_line)
+
+
+def given_amount(r: str | None, budget: float | None) -> Schedule | None:
+    """The amount that -r or --budget spell; None where neither was given.
+
+    Example:
+        >>> str(given_amount("13", None)), str(given_amount(None, 0.5)), given_amount(None, None)
+        ('13', 'budget=0.5', None)
+    """
+    if r is not None and budget is not None:
+        raise ValueError(f"-r {r} and --budget {budget:g}: one of them says how many tokens go; drop the other")
+    if budget is not None:
+        return Schedule.of_budget(budget)
+    return None if r is None else Schedule.from_text(r)
 
 
 def fetches_weights(model: str, checkpoint: Path | None, pretrained: bool | None) -> bool:

@@ -12,6 +12,7 @@ from rich.console import Console
 
 from catis.cli.arguments import (
     AMOUNT,
+    BUDGET,
     Checkpoint,
     Device,
     ImageSize,
@@ -45,12 +46,15 @@ def bench_command(
             "-r", metavar="R", help=f"{AMOUNT} May be repeated; by default 4/5 of the patches over the depth."
         ),
     ] = None,
+    budget: Annotated[
+        list[float] | None, typer.Option("--budget", "-b", metavar="SHARE", help=f"{BUDGET} May be repeated.")
+    ] = None,
     recipe: Annotated[
         list[str] | None,
         of_reduction("--recipe", metavar="DIR", help="Recipe to time, without -m or beside it; may be repeated."),
     ] = None,
     batch_size: Annotated[
-        list[str] | None, typer.Option("--batch-size", "-b", metavar="N", help="Images per pass, or several: 1,8,64.")
+        list[str] | None, typer.Option("--batch-size", metavar="N", help="Images per pass, or several: 1,8,64.")
     ] = None,
     preset: Annotated[
         str, typer.Option(help="quick; paper (batch 64, 50 warm-up, 200 timed); timm (batch 256, 10, 40).")
@@ -86,11 +90,11 @@ def bench_command(
 
     Random weights are as fast as trained ones, so none are fetched unless --pretrained is given.
 
-    Example: catis bench vit_tiny_patch16_224 -m tome,catis -r 8 -r 13 -b 1,8
+    Example: catis bench vit_tiny_patch16_224 -m tome,catis -r 8 -b 0.5 --batch-size 1,8
     """
     if output is not None:
         check_writable(output, ".csv", ".json")
-    amounts = None if r is None else tuple(Schedule.from_text(text) for text in r)
+    amounts = (*map(Schedule.from_text, r or ()), *map(Schedule.of_budget, budget or ())) or None
 
     from catis import models
     from catis.bench import Precision, Settings, bench_model

@@ -14,6 +14,7 @@ from catis.cli.arguments import (
     INTERRUPTED,
     AmountOrNone,
     BatchSize,
+    Budget,
     Checkpoint,
     CropShare,
     ImageSize,
@@ -24,12 +25,12 @@ from catis.cli.arguments import (
     RecipeSource,
     Seed,
     fetches_weights,
+    given_amount,
     of_images,
     output_option,
     parse_options,
     progress_bar,
 )
-from catis.core.schedule import Schedule
 from catis.files import check_writable
 from catis.report.table import Table
 
@@ -50,6 +51,7 @@ def diagnose_command(
     model: ModelName,
     data: Annotated[Path, typer.Option("--data", metavar="DIR", help="Folder of images; labels are not needed.")],
     r: AmountOrNone = None,
+    budget: Budget = None,
     method: Annotated[
         str | None, typer.Option("--method", "-m", metavar="NAME", help="Method; catis by default.")
     ] = None,
@@ -79,7 +81,7 @@ def diagnose_command(
     report, figure = (output.with_name(output.name + ending) for ending in (".json", ".svg"))
     for file in (report, figure):
         check_writable(file)
-    amount, options = None if r is None else Schedule.from_text(r), parse_options(option)
+    amount, options = given_amount(r, budget), parse_options(option)
 
     from catis.api import wanted_recipe
     from catis.health.check import diagnose

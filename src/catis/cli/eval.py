@@ -14,6 +14,7 @@ from catis.cli.arguments import (
     INTERRUPTED,
     AmountOrNone,
     BatchSize,
+    Budget,
     Cache,
     CacheLimit,
     Checkpoint,
@@ -29,6 +30,7 @@ from catis.cli.arguments import (
     Store,
     Workers,
     fetches_weights,
+    given_amount,
     of_computing,
     of_images,
     of_model,
@@ -67,6 +69,7 @@ def eval_command(
         typer.Option("--method", "-m", metavar="NAME", help="Method; without one the vanilla model runs alone."),
     ] = None,
     r: AmountOrNone = None,
+    budget: Budget = None,
     option: Options = None,
     recipe: RecipeSource = None,
     prop_attn: Annotated[bool, of_reduction(help="Attention counts the sizes of merged tokens.")] = True,
@@ -133,7 +136,7 @@ def eval_command(
     sets = [spec for text in data for spec in parse_data(text, limit=limit, seed=seed, class_map=mapped)]
     precision = _precision(amp, amp_dtype, model_dtype)
     usual = RunDefaults(batch_size, precision, choose_device(device), torchcompile, seed, on_error)
-    entries = _methods(method, r, prop_attn, parse_options(option), recipe)
+    entries = _methods(method, given_amount(r, budget), prop_attn, parse_options(option), recipe)
     plan = Plan(Path("catis eval"), Path(), (ModelEntry(model, spec),), entries, (), tuple(sets), defaults=usual)
     jobs = [job for job in expand(plan) if vanilla or not entries or not job.is_vanilla]
     kept = None if no_cache else ImageCache(cache or default_cache(), cache_limit)
@@ -157,16 +160,15 @@ def eval_command(
 
 
 def _methods(
-    method: str | None, r: str | None, prop_attn: bool, options: dict[str, Any], recipe: str | None
+    method: str | None, schedule: Schedule | None, prop_attn: bool, options: dict[str, Any], recipe: str | None
 ) -> tuple[MethodEntry, ...]:
     """The one method of the plan, or a recipe; none for the vanilla model alone."""
     from catis.api import wanted_recipe
     from catis.sweep.entries import MethodEntry
 
-    schedule = None if r is None else Schedule.from_text(r)
     if method is None and recipe is None:
         if (schedule is not None and not schedule.is_vanilla) or options:
-            raise ValueError(f"-r {r}, --option {options}: say for which method with --method NAME")
+            raise ValueError(f"-r {schedule}, --option {options}: say for which method with --method NAME")
         return ()
     wanted = wanted_recipe(method, r=schedule, prop_attn=None if prop_attn else False, recipe=recipe, **options)
     if recipe is not None:

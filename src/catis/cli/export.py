@@ -10,14 +10,15 @@ from rich.console import Console
 
 from catis.cli.arguments import (
     AmountOrNone,
+    Budget,
     Checkpoint,
     ModelName,
     Options,
     RecipeSource,
     fetches_weights,
+    given_amount,
     parse_options,
 )
-from catis.core.schedule import Schedule
 from catis.files import check_writable
 
 if TYPE_CHECKING:
@@ -36,6 +37,7 @@ def export_command(
     ] = None,
     method: Annotated[str | None, typer.Option("--method", "-m", help="Method; catis by default.")] = None,
     r: AmountOrNone = None,
+    budget: Budget = None,
     option: Options = None,
     recipe: RecipeSource = None,
     checkpoint: Checkpoint = None,
@@ -63,7 +65,7 @@ def export_command(
     for file in (onnx, program):
         if file is not None:
             check_writable(file)
-    amount, options = None if r is None else Schedule.from_text(r), parse_options(option)
+    amount, options = given_amount(r, budget), parse_options(option)
 
     from catis.api import apply, wanted_recipe
     from catis.models import load_model

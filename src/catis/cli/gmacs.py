@@ -6,24 +6,35 @@ from typing import Any
 
 from rich.console import Console
 
-from catis.cli.arguments import Amount, ImageSize, MethodName, ModelName, Options, parse_options
-from catis.core.schedule import Schedule
+from catis.cli.arguments import (
+    AmountOrNone,
+    Budget,
+    ImageSize,
+    MethodName,
+    ModelName,
+    Options,
+    given_amount,
+    parse_options,
+)
 
 __all__ = ["gmacs_command"]
 
 
 def gmacs_command(
     model: ModelName,
-    r: Amount,
+    r: AmountOrNone = None,
+    budget: Budget = None,
     method: MethodName = "catis",
     option: Options = None,
     img_size: ImageSize = None,
 ) -> None:
     """Count multiply-adds, vanilla and reduced. No weights are made, so models of any size are quick.
 
-    Example: catis gmacs vit_small_patch16_224 -r 13
+    Example: catis gmacs vit_small_patch16_224 --budget 0.5
     """
-    schedule, options = Schedule.from_text(r), parse_options(option)
+    schedule, options = given_amount(r, budget), parse_options(option)
+    if schedule is None:
+        raise ValueError("how many tokens go? Give -r 13, or a share of the multiply-adds: --budget 0.5")
 
     from catis.core.reduction import Reduction
     from catis.macs import compare_macs

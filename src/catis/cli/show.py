@@ -10,12 +10,14 @@ from rich.console import Console
 
 from catis.cli.arguments import (
     AmountOrNone,
+    Budget,
     Checkpoint,
     ImageSize,
     Options,
     Pretrained,
     RecipeSource,
     fetches_weights,
+    given_amount,
     of_picture,
     output_option,
     parse_options,
@@ -33,6 +35,7 @@ def show_command(
         typer.Option("--model", metavar="NAME", help="A timm or zoo model, or a transformers folder."),
     ],
     r: AmountOrNone = None,
+    budget: Budget = None,
     method: Annotated[
         str | None, typer.Option("--method", "-m", metavar="NAME", help="Method; catis by default.")
     ] = None,
@@ -57,7 +60,7 @@ def show_command(
 
     Example: catis show photo.png --model tiny-12 -r 11 -o figure.png
     """
-    amount, options, blocks = None if r is None else Schedule.from_text(r), parse_options(option), _parse_blocks(after)
+    amount, options, blocks = given_amount(r, budget), parse_options(option), _parse_blocks(after)
     check_writable(output, ".png")
 
     from catis.api import wanted_recipe

@@ -19,7 +19,7 @@ __all__ = ["VANILLA", "Output", "Reduction"]
 VANILLA = "vanilla"
 """What the unreduced model is called wherever a method has its name."""
 NOTHING = Schedule()
-_KEYS = ("method", "r", "options", "prop_attn", "output", "head_only", "size_gain", "input_size")
+_KEYS = ("method", "r", "options", "prop_attn", "output", "head_only", "size_gain", "input_size", "budget")
 Output = Literal["grid", "tokens"]
 
 
@@ -44,7 +44,7 @@ class Reduction:
             left, for a language model that takes fewer.
         windowed: Blocks of the model whose attention is in windows, which remove nothing; set by `bound`.
         head_only: The last block computes the prefix tokens alone, and removes nothing: the logits are the same where
-            the head reads nothing else.
+            the head reads nothing else. None is off; with a budget it is on where that is so.
         size_gain: Factor on log(size) in the attention logits; one number, or one per block.
         input_size: Side to which images are resized first, so that there are fewer patches; None for as they come.
 
@@ -59,7 +59,7 @@ class Reduction:
     prop_attn: bool = True
     output: Output = "grid"
     windowed: tuple[int, ...] = ()
-    head_only: bool = False
+    head_only: bool | None = None
     size_gain: float | tuple[float, ...] = 1.0
     input_size: int | None = None
 
@@ -72,9 +72,10 @@ class Reduction:
         schedule: str | Schedule | None = None,
         prop_attn: bool = True,
         output: Output = "grid",
-        head_only: bool = False,
+        head_only: bool | None = None,
         size_gain: float | Sequence[float] = 1.0,
         input_size: int | None = None,
+        budget: float | None = None,
         **options: Any,
     ) -> Reduction:
         """Check a method, an amount and options, in any spelling of `catis.apply`.
@@ -84,9 +85,15 @@ class Reduction:
         """
         if output not in get_args(Output):
             raise ValueError(f"output={output!r}: expected one of {list(get_args(Output))}")
-        switches: dict[str, Any] = {"prop_attn": bool(prop_attn), "output": output, "head_only": bool(head_only)}
+        switches: dict[str, Any] = {"prop_attn": bool(prop_attn), "output": output, "head_only": head_only}
         switches |= {"size_gain": _gain(size_gain), "input_size": _side(input_size)}
         built = cls(_build(method, options), **switches)
+        if budget is not None:
+            if r is not None or schedule is not None:
+                raise ValueError(
+                    f"budget={budget!r} beside r={r!r}, schedule={schedule!r}: one of them says how many go"
+                )
+            schedule = Schedule.of_budget(budget)
         if built.method.name == VANILLA and schedule is None and r in (None, 0):
             return built
         if built.method.own_amounts:
@@ -145,7 +152,7 @@ class Reduction:
         return told | {name: value for name, value in others.items() if value != _DEFAULTS[name]}
 
     def __str__(self) -> str:
-        amount = "" if self.r is None or self._removes_nothing else f" r={self.schedule}"
+        amount = "" if self.r is None or self._removes_nothing else f" {self.schedule.label}"
         size = "" if self.input_size is None else f" {self.input_size} px"
         return f"{self.method.name}{amount}{size}{' head-only' if self.head_only else ''}"
 
@@ -153,6 +160,11 @@ class Reduction:
     def r(self) -> Any:
         """The amount as JSON spells it; None where the method decides the amounts itself."""
         return None if self.method.own_amounts else self.schedule.to_json()
+
+    @property
+    def budget(self) -> float | None:
+        """Share of vanilla's multiply-adds that was asked for; None where an amount was."""
+        return self.schedule.budget
 
     @property
     def options(self) -> dict[str, Any]:
@@ -198,9 +210,10 @@ class Reduction:
     def amounts(self, depth: int, num_patches: int, num_prefix: int) -> list[int]:
         """Patch tokens that each block removes, for an image of `num_patches` patches."""
         removed: list[int] = []
+        schedule = self.schedule.scaled(num_patches)
         for block in range(depth):
             full = block in self.windowed or (self.head_only and block == depth - 1)
-            removed.append(0 if full else self.method.amount(self.schedule, block, num_patches, num_prefix))
+            removed.append(0 if full else self.method.amount(schedule, block, num_patches, num_prefix))
             num_patches -= removed[-1]
         return removed
 

@@ -55,8 +55,10 @@ def _reduction_fields(reduction: Reduction) -> dict[str, Any]:
     text = "" if r is None or reduction.is_vanilla else str(reduction.schedule)
     told = reduction.to_json()
     known = {name: told.pop(name) for name in ("method", "options", "prop_attn")}
-    told.pop("r")
-    return {**known, "r": None if isinstance(r, list) else r, "schedule": text, **({"further": told} if told else {})}
+    counts = told.pop("r")
+    told |= {"r": counts} if isinstance(counts, dict) and "kept" in counts else {}
+    one = r if isinstance(r, (int, float)) else None
+    return {**known, "r": one, "schedule": text, **({"further": told} if told else {})}
 
 
 def outcome_of(images: Images, outcome: Predicted, vanilla: Predictions | None) -> dict[str, Any]:

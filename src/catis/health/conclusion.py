@@ -41,7 +41,7 @@ def conclude(
     return Diagnosis(
         model=model,
         method=reduced.method.name,
-        r=f"r={reduced.schedule}",
+        r=reduced.schedule.label,
         n=vanilla.n,
         depth=reduced.facts.depth,
         num_patches=reduced.num_patches,

@@ -184,7 +184,8 @@ class ReducedProbe:
         self.num_patches = num_patches
         r = max(1, num_patches // (2 * self.facts.depth)) if self._r is None else self._r
         given = Schedule.parse(0 if self.method.own_amounts else r)
-        self.schedule = (given if self._recipe is None else self._recipe.reduction.schedule).bound(self.facts.depth)
+        wanted = Reduction(self.method, given) if self._recipe is None else self._recipe.reduction
+        self.schedule = hosts.find(self.model).bind(wanted).schedule
 
 
 def watch(

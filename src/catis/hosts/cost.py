@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 from torch import nn
@@ -44,6 +44,19 @@ class BlockCost:
         """Weights that run on every token that leaves."""
         return sum(inputs * outputs for inputs, outputs in self.mlp_layers)
 
+    def macs(self, start: int, entering: int, leaving: int) -> int:
+        """Attention on the tokens that enter, MLP on those that leave; `start` patches entered the first block."""
+        # Windows keep their places, also empty ones.
+        pairs = entering**2 if self.window is None else start * self.window
+        products = 2 * pairs * self.num_heads * self.head_dim  # query . key and weights . value
+        return entering * self.attention_weights + products + leaving * self.mlp_weights
+
+    def macs_of_prefix(self, entering: int, prefix: int) -> int:
+        """Keys and values of all tokens; queries, output projection and MLP of the prefix tokens alone."""
+        products = 2 * prefix * entering * self.num_heads * self.head_dim
+        alone = self.attention_weights - self.key_value_weights + self.mlp_weights
+        return entering * self.key_value_weights + products + prefix * alone
+
 
 @dataclass(frozen=True)
 class ModelCost:
@@ -66,6 +79,23 @@ class ModelCost:
     pool_weights: int = 0
     pool_width: int = 0
     pool_prefix: bool = False
+
+    def macs(self, num_prefix: int, kept: Sequence[int] | None = None, head_only: bool = False) -> int:
+        """Multiply-adds of one forward pass.
+
+        Args:
+            num_prefix: Prefix tokens.
+            kept: Patch tokens that leave each block; all of them by default.
+            head_only: Whether the last block computes the prefix tokens alone.
+        """
+        entering, total = self.num_patches, self.embed_weights * self.num_patches + self.head_weights
+        for index, (block, leaving) in enumerate(zip(self.blocks, kept or [entering] * len(self.blocks), strict=True)):
+            if head_only and index == len(self.blocks) - 1:
+                return total + block.macs_of_prefix(entering + num_prefix, num_prefix)
+            total += block.macs(self.num_patches, entering + num_prefix, leaving + num_prefix)
+            entering = leaving
+        read = entering + (num_prefix if self.pool_prefix else 0)
+        return total + read * (self.pool_weights + 2 * self.pool_width)
 
 
 def linears_in(modules: Iterable[nn.Module]) -> tuple[nn.Linear, ...]:

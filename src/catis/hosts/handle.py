@@ -5,6 +5,7 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
+from dataclasses import replace
 from functools import cached_property
 from typing import Any, ClassVar, NamedTuple
 
@@ -13,6 +14,7 @@ from torch import Tensor, nn
 from catis.core.block import Recorder
 from catis.core.reduction import Reduction
 from catis.data.preprocessing import Preprocessing
+from catis.hosts.budget import fitted
 from catis.hosts.correction import Calibrated, Correction
 from catis.hosts.cost import ModelCost
 from catis.hosts.swap import base_class, reduced_class, set_class, vanilla_unless_reduced
@@ -118,8 +120,10 @@ class Handle(ABC):
         """The reduction fitted to this model, checked.
 
         Raises:
-            ValueError: The method, the schedule, `output` or `head_only` does not fit the model.
+            ValueError: The method, the amount, `output`, `head_only` or `input_size` does not fit the model.
         """
+        if reduction.head_only is None and (reduction.budget or 1) < 1:
+            reduction = replace(reduction, head_only=not self.reads_patches())
         why = self.reads_patches() if reduction.head_only else ""
         if why:
             raise ValueError(
@@ -129,7 +133,15 @@ class Handle(ABC):
         if why:
             raise ValueError(f"input_size={reduction.input_size}: the model cannot be fed a smaller image; {why}")
         self.check_output(reduction.output)
+        if reduction.budget is not None and not reduction.schedule.patches:
+            vanilla = self.cost().macs(self.facts.num_prefix)
+            reduction = fitted(reduction, self.cost_under(reduction), self.facts, vanilla)
         return self.facts.bound(reduction)
+
+    def cost_under(self, reduction: Reduction) -> ModelCost:
+        """Sizes of the model on images as large as a reduction makes them."""
+        side = reduction.input_size
+        return self.cost(None if side is None else (side, side))
 
     @classmethod
     def overrides(cls, base: Any) -> dict[str, Any]:

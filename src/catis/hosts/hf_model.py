@@ -66,7 +66,9 @@ def run(
         flags["output_hidden_states"], wanted = flags.get("output_hidden_states"), EVERY
     x, positions, extra = family.embed(model, **inputs)
     hidden: list[Tensor | None] = [x] if wanted is EVERY else []
-    prefix_only = asked and reduction.head_only and wanted is None and record is None and not is_heard(model, family)
+    prefix_only = (
+        bool(asked and reduction.head_only) and wanted is None and record is None and not is_heard(model, family)
+    )
     show = (lambda tokens, state: tokens) if prefix_only else partial(shown, reduction)
     watch = record if wanted is None else _collector(wanted, hidden, show, record)
     parts = [family.parts(block).heard() for block in family.blocks_of(model)]

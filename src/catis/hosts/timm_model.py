@@ -39,7 +39,7 @@ def forward(
     """Classify images under a reduction, watched by `record` if given."""
     _refuse_masks(attn_mask, is_causal)
     unpooled = not model.global_pool and model.attn_pool is None
-    prefix_only = reduction.head_only and record is None and not _is_heard(model)
+    prefix_only = bool(reduction.head_only) and record is None and not _is_heard(model)
     track = unpooled or record is not None
     tokens, state = _tokens(model, reduction, x, track=track, record=record, prefix_only=prefix_only)
     if unpooled:

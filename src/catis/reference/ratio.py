@@ -8,7 +8,7 @@ from typing import ClassVar, Literal
 
 from catis.core.method import Method
 from catis.core.plan import Blend
-from catis.core.schedule import Schedule, budget
+from catis.core.schedule import Schedule, capped
 from catis.methods.pitome import PiToMe
 from catis.methods.tofu import ToFu
 from catis.methods.tome import ToMe
@@ -52,7 +52,7 @@ class RatioForm(Method):
             return schedule.amount(block, num_patches)
         counted = num_patches + (num_prefix if self.counts_prefix else 0)
         r = math.floor(counted - counted * self.ratio)
-        if r > budget(r, num_patches):
+        if r > capped(r, num_patches):
             raise ValueError(
                 f"ratio={self.ratio} removes {r} of {num_patches} patch tokens (+{num_prefix} prefix) in one block; at "
                 "most half can merge (the authors' code would merge the CLS token away here): use a larger ratio"

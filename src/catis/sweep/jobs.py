@@ -41,7 +41,7 @@ class Job:
     def label(self) -> str:
         """What `--only` and `--skip` match, and what is printed: "vit-s tome r=13 imagenet"."""
         reduction = self.spec.reduction
-        amount = "" if self.is_vanilla or reduction.r is None or self.from_recipe else f"r={reduction.schedule}"
+        amount = "" if self.is_vanilla or reduction.r is None or self.from_recipe else reduction.schedule.label
         return " ".join(word for word in (self.model, self.method, amount, self.data) if word)
 
     @property

@@ -179,10 +179,12 @@ def _defaults(table: Table) -> RunDefaults:
 
 
 def _amounts(table: Table) -> tuple[Schedule, ...] | None:
-    """The r of a table: one amount, or a list of amounts, of which each may be a list with one entry per block."""
-    value = table.raw("r")
-    items = value if isinstance(value, list) else [value]
-    return None if value is None else tuple(_amount(table, f"r[{i}]", item) for i, item in enumerate(items))
+    """The amounts of a table: `r`, one or a list of which each may be a list with one entry per block, and `budget`."""
+    value, shares = table.raw("r"), table.spread("budget", float)
+    items = value if isinstance(value, list) else [] if value is None else [value]
+    amounts = [_amount(table, f"r[{i}]", item) for i, item in enumerate(items)]
+    amounts += [_checked(table, "budget", Schedule.of_budget, share) for share in shares]
+    return tuple(amounts) or None if value is None else tuple(amounts)
 
 
 def _amount(table: Table, key: str, value: Any) -> Any:
