@@ -60,7 +60,7 @@ def test_the_recipe_is_applied_from_its_folder(tuned, images):
 def test_the_controls_are_judged_on_the_same_images(tuned):
     tuning, folder = tuned
     kinds = {point.kind for point in tuning.points}
-    assert {"vanilla", "smaller image", "constant r", "same share", "random removal"} <= kinds
+    assert {"vanilla", "smaller image", "constant r", "same share", "random removal", "adaptive"} <= kinds
     assert {point.n for point in tuning.points} == {7}
     assert all(point.macs_share <= point.budget for point in tuning.points)
     assert json.loads((folder / "tune.json").read_text())["points"][0]["kind"] == "tuned"

@@ -8,7 +8,7 @@ from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Any, Literal
 
-from torch import nn
+from torch import Tensor, nn
 
 from catis import hosts
 from catis.calibration.views import ImagesLike, both_views, prepared_images
@@ -21,6 +21,7 @@ from catis.hosts.swap import base_class
 from catis.hosts.weights import weights_hash
 from catis.inference import evaluating
 from catis.recipes import Made, Recipe
+from catis.tuning.adaptive import adaptive_shape
 from catis.tuning.allowance import Allowance
 from catis.tuning.at_budget import Images, Tuned, macs_of, tune_at
 from catis.tuning.candidates import LEVERS, Candidate, Space
@@ -34,7 +35,7 @@ from catis.tuning.result import TRIED_NAME, Point, Tuning
 __all__ = ["Report", "tune"]
 
 THETA_IMAGES = 32
-"""Images that the paper's procedure looks at."""
+"""Images that rho_s is measured on."""
 Report = Callable[[str, float], None]
 """Called with what is being done, and the best distance from vanilla so far."""
 
@@ -118,7 +119,7 @@ def tune(
                 if tuned.interrupted:
                     tuning.complete = False
                     break
-        _add_controls(tuning, handle, list(tuning.recipes), seen)
+        _add_controls(tuning, handle, list(tuning.recipes), seen, _pair(split, wanted, seed))
     tuning.tried, tuning.minutes = journal.tried, (time.monotonic() - started) / 60
     if output is not None:
         tuning.save(Path(output))
@@ -140,11 +141,9 @@ def _budgets(budget: float | Sequence[float], minutes: float) -> list[float]:
 
 def _theta(model: nn.Module, split: Split, preprocessing: Preprocessing, budget: float, seed: int) -> dict[str, Any]:
     """What the paper's procedure chooses for CATIS, at the same share per block."""
-    clean = split.fit[: 2 * THETA_IMAGES]
-    damaged = both_views(clean, preprocessing, seed)[1].flip(-1)
     space = Space(hosts.find(model), budget)
     removed = removed_from(space.patches(None), space.kept(Candidate()))
-    choice = choose_theta(model, clean[::2], damaged, removed)
+    choice = choose_theta(model, *_pair(split, preprocessing, seed), removed)
     told = {"rho_s": choice.rho_s, "default_rho_s": choice.default_rho_s, "allowed": choice.allowed, "n": choice.n}
     return {"options": choice.options, **told}
 
@@ -183,14 +182,28 @@ def _add(tuning: Tuning, handle: Handle, budget: float, tuned: Tuned, images: Im
         tuning.said.append(f"budget {budget:g}: the clock ended the search; a longer --minutes may do better")
 
 
-def _add_controls(tuning: Tuning, handle: Handle, budgets: Sequence[float], images: Images) -> None:
+def _add_controls(
+    tuning: Tuning, handle: Handle, budgets: Sequence[float], images: Images, pair: tuple[Tensor, Tensor]
+) -> None:
     """Judge vanilla and, at every budget, what a user could do without tuning."""
     tuning.points.append(_point("vanilla", 1.0, 1.0, "vanilla", images.judge.judge(Reduction.none())))
     vanilla = macs_of(handle, Reduction.none())
+    rule = Candidate("tome", shape=adaptive_shape(handle.model, *pair).weights)
     for budget in budgets:
-        for kind, reduction in controls_at(handle, budget).items():
+        controls = controls_at(handle, budget)
+        try:
+            controls["adaptive"] = Space(handle, budget).reduction(rule)
+        except ValueError as error:  # the rule may ask for more than half of the tokens of a block
+            tuning.said.append(f"budget {budget:g}, adaptive schedule: {error}")
+        for kind, reduction in controls.items():
             share = macs_of(handle, reduction) / vanilla
             tuning.points.append(_point(kind, budget, share, reduction.method.name, images.judge.judge(reduction)))
+
+
+def _pair(split: Split, preprocessing: Preprocessing, seed: int) -> tuple[Tensor, Tensor]:
+    """Some images, and the same ones corrupted."""
+    some = split.fit[: 2 * THETA_IMAGES]
+    return some[::2], both_views(some, preprocessing, seed)[1].flip(-1)
 
 
 def _point(

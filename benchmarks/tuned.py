@@ -1,0 +1,124 @@
+"""Accuracy of tuned recipes beside the controls on images that tuned nothing: `tuned.py ASSETS RECIPES --out CSV`.
+
+ASSETS holds `load.py`, `weights/` and `images/` (docs/results.md). RECIPES holds MODEL/BUDGET folders that `catis tune`
+wrote from the first half of the images, in the order of the SHA-256 of their names; the second half judges here.
+"""
+
+import argparse
+import csv
+import hashlib
+import runpy
+from pathlib import Path
+
+import torch
+from PIL import Image
+
+from catis import hosts
+from catis.core.reduction import Reduction
+from catis.data.corruptions import corrupt
+from catis.data.preprocessing import Preprocessing
+from catis.diagnostics.estimates import mcnemar, wilson
+from catis.recipes import load_recipe
+from catis.registry import create_method
+from catis.tuning.at_budget import macs_of
+from catis.tuning.controls import constant_r, controls_at
+
+VIEWS = {"clean": None, "gaussian_noise 3": ("gaussian_noise", 3)}
+COLUMNS = [
+    "model",
+    "budget",
+    "view",
+    "what",
+    "macs_share",
+    "n",
+    "top1",
+    "low",
+    "high",
+    "of_vanilla",
+    "against_smaller",
+    "p",
+]
+
+
+def halves(folder: Path) -> tuple[list[Path], list[Path]]:
+    files = sorted(folder.rglob("*.jpg"), key=lambda file: hashlib.sha256(name_of(file).encode()).hexdigest())
+    return files[: len(files) // 2], files[len(files) // 2 :]
+
+
+def name_of(file: Path) -> str:
+    return f"{file.parent.name}/{file.name}"
+
+
+def batches(files: list[Path], preprocessing: Preprocessing, view: tuple[str, int] | None):
+    for start in range(0, len(files), 50):
+        pixels = [preprocessing.pixels(Image.open(file)) for file in files[start : start + 50]]
+        if view is not None:
+            pixels = [corrupt(image, *view, seed=start + place) for place, image in enumerate(pixels)]
+        yield preprocessing.normalise(pixels)
+
+
+def right(model: torch.nn.Module, inputs: list[torch.Tensor], labels: torch.Tensor) -> torch.Tensor:
+    with torch.inference_mode():
+        return torch.cat([model(batch).argmax(-1) for batch in inputs]) == labels
+
+
+def forms(handle: hosts.Handle, recipe: Path, budget: float):
+    loaded = load_recipe(recipe)
+    yield "vanilla", Reduction.none(), None
+    yield "tuned", loaded.reduction, loaded.correction
+    yield "tuned, not calibrated", loaded.reduction, None
+    for name, reduction in controls_at(handle, budget).items():
+        yield name, reduction, None
+    yield "constant r, mctf", constant_r(handle, budget, create_method("mctf")), None
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("assets", type=Path)
+    parser.add_argument("recipes", type=Path)
+    parser.add_argument("--out", type=Path, default=Path("results/tuned.csv"))
+    given = parser.parse_args()
+    loader = runpy.run_path(str(given.assets / "load.py"))
+    images = given.assets / "images" / "imagenet1000"
+    classes = sorted(path.name for path in images.iterdir())
+    test = halves(images)[1]
+    labels = torch.tensor([classes.index(file.parent.name) for file in test])
+    with given.out.open("w", newline="") as file:
+        writer = csv.writer(file)
+        writer.writerow(COLUMNS)
+        for folder in sorted(given.recipes.glob("*/0.*")):
+            measure(writer, loader, folder, test, labels)
+
+
+def measure(writer, loader, folder: Path, test: list[Path], labels: torch.Tensor) -> None:
+    name, budget = folder.parent.name, float(folder.name)
+    mean, std, crop = loader["PREPROCESS"][name]
+    model = loader["model"](name)
+    handle = hosts.find(model)
+    vanilla = macs_of(handle, Reduction.none())
+    for view, corruption in VIEWS.items():
+        inputs = list(batches(test, Preprocessing((224, 224), crop, mean, std), corruption))
+        marks = {}
+        for what, reduction, correction in forms(handle, folder, budget):
+            with handle.installed(reduction, correction):
+                marks[what] = right(model, inputs, labels), macs_of(handle, reduction) / vanilla
+        for what, (own, share) in marks.items():
+            row = [name, budget, view, what, round(share, 4), len(own), *interval(own)]
+            row += [round(100 * float(own.float().mean() / marks["vanilla"][0].float().mean()), 1)]
+            row += list(against(own, marks["smaller image"][0]))
+            print(*row, flush=True)
+            writer.writerow(row)
+
+
+def interval(own: torch.Tensor) -> list[float]:
+    hit, n = int(own.sum()), len(own)
+    return [round(100 * hit / n, 1), *(round(end, 1) for end in wilson(hit, n))]
+
+
+def against(own: torch.Tensor, other: torch.Tensor) -> tuple[float, float]:
+    gained, lost = int((own & ~other).sum()), int((~own & other).sum())
+    return round(100 * (gained - lost) / len(own), 1), float(f"{mcnemar(gained, lost):.2g}")
+
+
+if __name__ == "__main__":
+    main()
