@@ -35,7 +35,6 @@ class ModelInfo:
         gmacs: Giga multiply-adds per image, as reduced.
         gmacs_vanilla: The same of the vanilla model.
         output: What a vision tower hands on: "grid" or "tokens".
-        head_only: Whether the last block computes the prefix tokens alone.
         size_gain: Factor on log(size) in the attention logits.
         input_size: Side to which images are resized first; None for as they come.
     """
@@ -53,10 +52,9 @@ class ModelInfo:
     tokens: tuple[int, ...]
     gmacs: float
     gmacs_vanilla: float
-    output: str = "grid"
-    head_only: bool = False
-    size_gain: Any = 1.0
-    input_size: int | None = None
+    output: str
+    size_gain: Any
+    input_size: int | None
 
     def to_json(self) -> dict[str, Any]:
         """The same as plain data."""
@@ -90,7 +88,7 @@ def info(model: nn.Module) -> ModelInfo:
     cost = compare_macs(model, reduction)
     return ModelInfo(
         model=base_class(model).__name__,
-        method=reduction.method.name,
+        method=reduction.to_json()["method"],
         r=reduction.r,
         options=reduction.options,
         prop_attn=reduction.prop_attn,
@@ -102,4 +100,7 @@ def info(model: nn.Module) -> ModelInfo:
         tokens=cost.tokens,
         gmacs=cost.reduced,
         gmacs_vanilla=cost.vanilla,
+        output=reduction.output,
+        size_gain=reduction.size_gain,
+        input_size=reduction.input_size,
     )

@@ -16,7 +16,7 @@ from catis.core.reduction import Reduction
 from catis.data.preprocessing import Preprocessing
 from catis.hosts import Handle
 from catis.hosts.correction import Correction
-from catis.macs import cost_under, count_macs
+from catis.macs import count_macs
 from catis.tuning.allowance import Allowance
 from catis.tuning.candidates import Candidate, Space
 from catis.tuning.journal import Journal
@@ -156,7 +156,7 @@ def _trial(model: nn.Module, images: Images, fitted: int, vanilla: float, seed: 
 
 def macs_of(handle: Handle, reduction: Reduction) -> int:
     """Multiply-adds of a model under a reduction, whatever is on it."""
-    return count_macs(cost_under(handle, reduction), handle.facts, reduction)
+    return count_macs(handle.cost_under(reduction), handle.facts, reduction)
 
 
 def _affordable(split: Split, vanilla: float, allowance: Allowance) -> int:

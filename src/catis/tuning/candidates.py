@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Any
@@ -13,8 +13,6 @@ from catis.core.per_block import PerBlock
 from catis.core.reduction import Reduction
 from catis.core.schedule import Schedule
 from catis.hosts import Handle
-from catis.macs import count_macs
-from catis.methods.tome import ToMe
 from catis.registry import create_method
 
 __all__ = ["LEVERS", "OPERATORS", "SHAPES", "Candidate", "Space"]
@@ -81,7 +79,7 @@ class Space:
     @cached_property
     def limit(self) -> float:
         """Multiply-adds that the budget allows."""
-        return self.budget * count_macs(self.handle.cost(), self.handle.facts, None)
+        return self.budget * self.handle.cost().macs(self.handle.facts.num_prefix)
 
     @property
     def depth(self) -> int:
@@ -108,9 +106,8 @@ class Space:
         facts, cost = self.handle.facts, self.handle.cost(None if candidate.size is None else (candidate.size,) * 2)
         patches = cost.num_patches
 
-        def macs(kept: Any) -> float:
-            schedule = Schedule.parse(removed_from(patches, kept))
-            return count_macs(cost, facts, Reduction(ToMe(), schedule, head_only=self.head_only))  # all cost the same
+        def macs(kept: Sequence[int]) -> float:
+            return cost.macs(facts.num_prefix, kept, self.head_only)
 
         if candidate.kept:
             return scale_to_budget(macs, self.limit, patches, candidate.kept)

@@ -10,7 +10,7 @@ from catis.core.method import Method
 from catis.core.reduction import Reduction
 from catis.core.schedule import Schedule
 from catis.hosts import Handle
-from catis.macs import cost_under, count_macs
+from catis.macs import count_macs
 from catis.registry import create_method
 from catis.tuning.candidates import Candidate, Space
 from catis.tuning.random_removal import RandomRemoval
@@ -76,4 +76,4 @@ def same_share(handle: Handle, budget: float, method: Method) -> Reduction | Non
 
 def _share(handle: Handle, reduction: Reduction) -> float:
     vanilla = count_macs(handle.cost(), handle.facts, None)
-    return count_macs(cost_under(handle, reduction), handle.facts, reduction) / vanilla
+    return count_macs(handle.cost_under(reduction), handle.facts, reduction) / vanilla

@@ -13,7 +13,7 @@ from dataclasses import dataclass, replace
 from typing import Any, NamedTuple
 
 from catis.core.reduction import Reduction
-from catis.macs import cost_under, count_macs
+from catis.macs import count_macs
 from catis.tuning.allowance import Allowance, OutOfTimeError
 from catis.tuning.candidates import OPERATORS, SHAPES, Candidate, Space
 from catis.tuning.evolution import evolve
@@ -319,7 +319,7 @@ class Search:
 
     def _gmacs(self, reduction: Reduction) -> float:
         handle = self.space.handle
-        return count_macs(cost_under(handle, reduction), handle.facts, reduction, overhead=True) / 1e9
+        return count_macs(handle.cost_under(reduction), handle.facts, reduction, overhead=True) / 1e9
 
     def _say(self, what: str) -> None:
         if self._tell is not None:
