@@ -123,7 +123,7 @@ def test_commands():
     for command in ("eval", "bench", "diagnose", "show", "export", "gmacs"):
         assert "--budget" in run(app, [command, "--help"], env={"COLUMNS": "200"}).output
     refused = run(app, ["gmacs", "tiny-6", "-r", "3", "--budget", "0.5"])
-    assert "one of them says how many tokens go" in str(refused.exception or refused.output)
+    assert "one of them says how many tokens go" in " ".join(refused.output.split())
 
 
 def test_plans(tmp_path):
