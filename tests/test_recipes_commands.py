@@ -87,7 +87,9 @@ def test_show_bench_and_diagnose_take_it(folder):
         Image.fromarray(shown[place][0]).save(photos / f"{place}.png")
     first = str(photos / "0.png")
     assert shown.classes[7] in run("show", first, "--model", "tiny-6", "--recipe", str(folder))
-    said = run("bench", "tiny-6", "--recipe", str(folder), "-b", "1", "--num-bench-iter", "2", "-o", "rows.json")
+    said = run(
+        "bench", "tiny-6", "--recipe", str(folder), "--batch-size", "1", "--num-bench-iter", "2", "-o", "rows.json"
+    )
     assert "tome" in said
     run("diagnose", "tiny-6", "--data", "photos", "--recipe", str(folder), "-o", "found")
     assert json.loads(Path("found.json").read_text())["agreement"]["mean"] < 1
