@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated, Any, Literal
+from typing import Annotated, Literal
 
 import typer
 from rich.console import Console
@@ -23,13 +23,15 @@ from catis.cli.arguments import (
     parse_options,
 )
 from catis.core.schedule import Schedule
-from catis.files import check_writable, replacing
+from catis.files import check_writable
 
 __all__ = ["show_command"]
 
 
 def show_command(
-    images: Annotated[list[Path], typer.Argument(metavar="IMAGE...", help="Image files.")],
+    images: Annotated[
+        list[Path], typer.Argument(metavar="IMAGE...", help="Image files, or folders for a contact sheet.")
+    ],
     model: Annotated[
         str,
         typer.Option("--model", metavar="NAME", help="A timm or zoo model, or a transformers folder."),
@@ -50,39 +52,46 @@ def show_command(
     ] = "",
     heat_maps: Annotated[bool, of_picture(help="Also draw what the method went by.")] = True,
     evicted: Annotated[
-        Literal["white", "black", "dim"], of_picture(help="How evicted patches look; white vanishes on white images.")
-    ] = "white",
-    output: Annotated[Path, output_option("PNG file to write.", "--out")] = Path("catis.png"),
+        Literal["dim", "white", "black"], of_picture(help="How evicted patches look; white is the paper's.")
+    ] = "dim",
+    limit: Annotated[int, of_picture("--limit", "-n", min=1, metavar="N", help="Images to take of each folder.")] = 24,
+    output: Annotated[
+        Path, output_option("File to write: .png, .svg, or .gif with the blocks as frames.", "--out")
+    ] = Path("catis.png"),
 ) -> None:
     """Draw which patches merge and which are evicted over the depth of a model, and name the class before and after.
 
     Without -r, 11 patch tokens are removed in every block.
 
     Example: catis show photo.png --model tiny-12 -r 11 -o figure.png
+
+    A moving picture, block by block: catis show photo.png --model tiny-12 -o figure.gif. A contact sheet of a folder:
+    catis show photos/ --model tiny-12 -o sheet.png.
     """
     amount, options, blocks = given_amount(r, budget), parse_options(option), _parse_blocks(after)
-    check_writable(output, ".png")
+    check_writable(output, ".png", ".svg", ".gif")
 
     from catis.api import wanted_recipe
     from catis.models import is_zoo_model, load_model
     from catis.pictures.classes import name_classes
-    from catis.pictures.drawing import stack
-    from catis.pictures.files import trace_files
+    from catis.pictures.drawing import Look
+    from catis.pictures.files import choose_files, trace_files
+    from catis.pictures.sheets import write_figures
 
     console = Console(highlight=False, soft_wrap=True)
+    chosen = choose_files(images, limit)
     usual = Schedule(11) if recipe is None else None
     wanted = wanted_recipe(method, r=amount or usual, recipe=recipe, **options)
     fetched = fetches_weights(model, checkpoint, pretrained)
     net = load_model(model, checkpoint, fetched, **({} if img_size is None else {"img_size": img_size}))
-    traced, captions = trace_files(net, images, wanted, name_classes(net))
+    seen = trace_files(net, chosen, wanted, name_classes(net))
     if not fetched and checkpoint is None and not is_zoo_model(model) and not Path(model).is_dir():
         console.print(f"[yellow]note:[/yellow] {model} has random weights; add --checkpoint FILE or --pretrained")
-    traced.table(f"{model}, {wanted.reduction}, {len(images)} image(s)").print(console)
-    style: dict[str, Any] = {"heat_maps": heat_maps, "evicted": evicted}
-    figures = [traced.show(place, blocks, caption=caption, **style) for place, caption in enumerate(captions)]
-    with replacing(output) as partial:
-        stack(figures).save(partial, format="PNG")
-    console.print("\n".join([*captions, f"wrote {output}"]), markup=False)
+    for broken in seen.broken:
+        console.print(f"left out {broken.name}: {broken.reason}", markup=False)
+    seen.traced.table(f"{model}, {wanted.reduction}, {len(seen.captions)} image(s)").print(console)
+    write_figures(seen, output, blocks, Look(heat_maps, evicted), on_sheet=chosen.on_sheet)
+    console.print("\n".join([*seen.captions, f"wrote {output}"]), markup=False)
 
 
 def _parse_blocks(text: str) -> list[int] | None:

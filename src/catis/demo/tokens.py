@@ -10,8 +10,10 @@ from catis.api import applied
 from catis.core.reduction import Reduction
 from catis.demo.images import View
 from catis.inference import batch_images
+from catis.pictures.canvas import below
 from catis.pictures.classes import describe_change, name_classes
-from catis.pictures.drawing import stack
+from catis.pictures.drawing import Look
+from catis.pictures.formats import rasterise
 from catis.pictures.tracing import trace
 
 __all__ = ["token_picture"]
@@ -44,6 +46,7 @@ def token_picture(
         f"Image {number + 1}: {describe_change(called(before[at]), called(now), called(int(view.labels[at])))}."
         for number, (at, now) in enumerate(zip(chosen, after.tolist(), strict=True))
     ]
-    figure = stack([traced.show(image, heat_maps=False) for image in range(len(chosen))])
+    looks = [Look(heat_maps=False, legend=at == len(chosen) - 1) for at in range(len(chosen))]  # one legend, at the end
+    figure = rasterise(below([traced.canvas(at, look=look) for at, look in enumerate(looks)]))
     head = f"{name}, {reduction}: {traced[0].tokens_in} patch tokens become {traced[-1].tokens_left}."
     return figure, " ".join([head, *told])

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import asdict, dataclass
+from pathlib import Path
 from typing import Any
 
 import torch
@@ -11,57 +12,20 @@ from PIL import Image
 from torch import Tensor, nn
 
 from catis import hosts
-from catis.core.block import BlockRecord
-from catis.core.plan import EVICTED
-from catis.core.state import TokenState
-from catis.pictures.drawing import EvictedStyle, Layout, denormalise, layout_figure
+from catis.files import check_writable, write_whole
+from catis.pictures.block_trace import BlockTrace
+from catis.pictures.canvas import Canvas
+from catis.pictures.drawing import Layout, Look, layout_figure, layout_frames
+from catis.pictures.formats import as_gif, as_png, as_svg, rasterise
+from catis.pictures.patches import EvictedStyle, denormalise
 from catis.report.table import Table
 
-__all__ = ["BlockTrace", "Trace", "quarters", "trace"]
+__all__ = ["FORMATS", "BlockTrace", "Trace", "quarters", "trace"]
 
-
-@dataclass(frozen=True)
-class BlockTrace:
-    """One block of a trace. Masks and scores are over the patch tokens that entered the block.
-
-    Attributes:
-        index: Index of the block.
-        tokens_in: Patch tokens that entered.
-        tokens_left: Patch tokens that left.
-        scores: What the method saw, each (B, tokens_in): always "score"; for CATIS also "s_nf" and "s_cls".
-        threshold: (B,) where the method cut: tau for CATIS, the weakest edge or energy taken for the others; None in
-            a block that removed nothing.
-        kept: (B, tokens_in) tokens that stayed (a token that others merged into stays).
-        merged: (B, tokens_in) tokens that merged into another.
-        evicted: (B, tokens_in) tokens that are gone.
-        state: Sizes and provenance after the block.
-    """
-
-    index: int
-    tokens_in: int
-    tokens_left: int
-    scores: Mapping[str, Tensor]
-    threshold: Tensor | None
-    kept: Tensor
-    merged: Tensor
-    evicted: Tensor
-    state: TokenState
-
-    @property
-    def removed(self) -> int:
-        """Patch tokens really removed, after the budget contract."""
-        return self.tokens_in - self.tokens_left
-
-    @property
-    def size(self) -> Tensor:
-        """(B, tokens_left) original patches that each token stands for."""
-        return torch.ones(self.kept.shape[0], self.tokens_left) if self.state.size is None else self.state.size
-
-    @property
-    def provenance(self) -> Tensor:
-        """(B, original patches) index of the token that holds each patch, -1 once evicted."""
-        assert self.state.provenance is not None
-        return self.state.provenance
+FORMATS = (".png", ".svg", ".gif")
+"""Endings of the files that a trace can be drawn into."""
+_LOOK = Look()
+_TITLE = "patch tokens kept, merged and evicted"
 
 
 @dataclass(frozen=True)
@@ -90,7 +54,7 @@ class Trace(Sequence[BlockTrace]):
     def table(self, title: str = "") -> Table:
         """Per block, tokens in and left, and what merged and what was evicted, mean over images."""
         columns = ["block", "tokens in", "left", "merged", "evicted", "largest group"]
-        return Table(columns, [_row(block) for block in self.blocks], title)
+        return Table(columns, [block.row for block in self.blocks], title)
 
     def summary(self) -> str:
         """The same as lines of aligned text."""
@@ -104,8 +68,9 @@ class Trace(Sequence[BlockTrace]):
         after: Sequence[int] | None = None,
         *,
         heat_maps: bool = True,
-        evicted: EvictedStyle = "white",
+        evicted: EvictedStyle = "dim",
         caption: str = "",
+        legend: bool = True,
     ) -> Image.Image:
         """Picture of one image: the original, the layout after some blocks, and the signals.
 
@@ -114,20 +79,65 @@ class Trace(Sequence[BlockTrace]):
             after: Block numbers, counted from 1; those beyond the model's depth are left out. By default the quarters
                 of the depth: 3, 6, 9 and 12 of 12 blocks.
             heat_maps: Whether to draw the signals that the method went by.
-            evicted: How evicted patches look: "white" as in the paper, "black", or "dim", a dark image of what was
-                there; white vanishes on white images.
+            evicted: How evicted patches look: "dim", a dark image of what was there, "white" as in the paper, which
+                vanishes on white images, or "black".
             caption: A line above the picture.
+            legend: Whether to say below it what kept, merged and evicted patches look like.
 
         Returns:
             A PIL image; notebooks display it, scripts `.save()` it.
         """
-        numbers = quarters(len(self.blocks)) if after is None else after
-        if any(number < 1 for number in numbers):
-            raise ValueError(f"after={tuple(numbers)}: blocks are counted from 1")
+        return rasterise(self.canvas(image, after, Look(heat_maps, evicted, caption, legend)))
+
+    def save(
+        self,
+        path: str | Path,
+        image: int = 0,
+        after: Sequence[int] | None = None,
+        *,
+        heat_maps: bool = True,
+        evicted: EvictedStyle = "dim",
+        caption: str = "",
+    ) -> None:
+        """Write the picture, by the ending of its name: `.png`, `.svg`, or `.gif` with the blocks as frames.
+
+        Args:
+            path: File to write; it is whole or not there.
+            image: As of `show`, and so are the others.
+            after: Blocks to draw; a GIF has all of them unless some are named.
+            heat_maps: See `show`.
+            evicted: See `show`.
+            caption: See `show`.
+
+        Raises:
+            ValueError: The name has another ending.
+        """
+        path, look = Path(path), Look(heat_maps, evicted, caption)
+        check_writable(path, *FORMATS)
+        if path.suffix.lower() == ".gif":
+            content = as_gif(self.frames(image, after, look))
+        else:
+            canvas = self.canvas(image, after, look)
+            content = as_png(canvas) if path.suffix.lower() == ".png" else as_svg(canvas, caption or _TITLE)
+        write_whole(path, content)
+
+    def canvas(self, image: int = 0, after: Sequence[int] | None = None, look: Look = _LOOK) -> Canvas:
+        """What `show` draws, before it has a format; see there."""
+        layouts = self.layouts(image, quarters(len(self.blocks)) if after is None else after)
+        return layout_figure(self.images[image], layouts, look)
+
+    def frames(self, image: int = 0, after: Sequence[int] | None = None, look: Look = _LOOK) -> list[Canvas]:
+        """One canvas per block, for a moving picture; see `show`."""
+        layouts = self.layouts(image, range(1, len(self.blocks) + 1) if after is None else after)
+        return layout_frames(self.images[image], layouts, look)
+
+    def layouts(self, image: int, after: Sequence[int]) -> list[Layout]:
+        """State of one image after blocks, counted from 1; those beyond the model's depth are left out."""
+        if any(number < 1 for number in after):
+            raise ValueError(f"after={tuple(after)}: blocks are counted from 1")
         if self.images.ndim != 4:
             raise ValueError(f"images of shape {tuple(self.images.shape)}: only still images (B, 3, H, W) can be drawn")
-        layouts = [self._layout(number - 1, image) for number in numbers if number <= len(self.blocks)]
-        return layout_figure(self.images[image], layouts, heat_maps=heat_maps, evicted=evicted, caption=caption)
+        return [self._layout(number - 1, image) for number in after if number <= len(self.blocks)]
 
     def _layout(self, place: int, image: int) -> Layout:
         block = self.blocks[place]
@@ -168,28 +178,8 @@ def trace(model: nn.Module, images: Tensor) -> Trace:
         raise ValueError(f"{type(model).__name__} is not reduced: call catis.apply(model, ...) before catis.trace")
     blocks: list[BlockTrace] = []
     with torch.no_grad():
-        output = handle.watch(images, lambda record: blocks.append(_block(record)))
+        output = handle.watch(images, lambda record: blocks.append(BlockTrace.of(record)))
     return Trace(tuple(blocks), output, denormalise(images, asdict(handle.preprocessing())))
-
-
-def _row(block: BlockTrace) -> list[str]:
-    merged, evicted = (f"{mask.float().sum(-1).mean().item():.1f}" for mask in (block.merged, block.evicted))
-    counts = (str(block.index + 1), str(block.tokens_in), str(block.tokens_left))
-    return [*counts, merged, evicted, str(int(block.size.max()))]
-
-
-def _block(record: BlockRecord) -> BlockTrace:
-    plan, state = record.plan, record.state
-    left = record.tokens.shape[1] - state.num_prefix
-    if plan is None:
-        kept = torch.ones(record.tokens.shape[0], left, dtype=torch.bool, device=record.tokens.device)
-        return BlockTrace(record.index, left, left, {}, None, kept, ~kept, ~kept, state)
-    slots = plan.slots()
-    kept = torch.zeros_like(slots, dtype=torch.bool).scatter(1, plan.keep, True)
-    evicted = slots == EVICTED
-    scores = {name: values for name, values in plan.notes.items() if name != "threshold"}
-    threshold = plan.notes.get("threshold")
-    return BlockTrace(record.index, slots.shape[1], left, scores, threshold, kept, ~kept & ~evicted, evicted, state)
 
 
 def _at_patches(values: Tensor, provenance: Tensor) -> Tensor:

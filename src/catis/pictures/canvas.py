@@ -1,0 +1,106 @@
+"""A figure before it has a format: pictures, lines and words with their places, in pixels."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+
+from torch import Tensor
+
+from catis.pictures.outlines import Segment
+
+__all__ = ["MARGIN", "Box", "Canvas", "Item", "Picture", "Strokes", "Words", "below", "in_grid"]
+
+MARGIN = 10
+
+
+@dataclass(frozen=True)
+class Words:
+    """A line of text; (x, y) is where its upper left corner stands."""
+
+    x: float
+    y: float
+    text: str
+    size: int = 13
+    colour: str = "#222222"
+
+
+@dataclass(frozen=True)
+class Picture:
+    """(3, H, W) pixels in [0, 1], enlarged without smoothing."""
+
+    x: float
+    y: float
+    width: float
+    height: float
+    pixels: Tensor
+
+
+@dataclass(frozen=True)
+class Strokes:
+    """Lines on a picture that stands at (x, y); their ends are shares of its width and height."""
+
+    x: float
+    y: float
+    width: float
+    height: float
+    segments: Sequence[Segment]
+    colour: str
+    opacity: float
+    thickness: float
+
+
+@dataclass(frozen=True)
+class Box:
+    """A rectangle, filled, outlined or both."""
+
+    x: float
+    y: float
+    width: float
+    height: float
+    fill: str | None = None
+    outline: str | None = None
+
+
+Item = Words | Picture | Strokes | Box
+
+
+@dataclass(frozen=True)
+class Canvas:
+    """What is drawn, in this order, on white."""
+
+    width: int
+    height: int
+    items: tuple[Item, ...]
+
+    def moved(self, x: float, y: float) -> tuple[Item, ...]:
+        """Its items at another place."""
+        return tuple(replace(item, x=item.x + x, y=item.y + y) for item in self.items)
+
+
+def below(parts: Sequence[Canvas]) -> Canvas:
+    """Canvases below each other.
+
+    Example:
+        >>> below([Canvas(10, 5, ()), Canvas(8, 7, (Words(0, 0, "text"),))]).items[0].y
+        5
+    """
+    return in_grid(parts, 1)
+
+
+def in_grid(parts: Sequence[Canvas], columns: int) -> Canvas:
+    """Canvases in rows of so many, each in a field as large as the largest of its row and of all.
+
+    Example:
+        >>> part = Canvas(10, 5, ())
+        >>> in_grid([part, part, part], 2).width, in_grid([part, part, part], 2).height
+        (20, 10)
+    """
+    width = max(part.width for part in parts)
+    items: list[Item] = []
+    top = 0
+    for start in range(0, len(parts), columns):
+        row = parts[start : start + columns]
+        items += [item for place, part in enumerate(row) for item in part.moved(place * width, top)]
+        top += max(part.height for part in row)
+    return Canvas(width * min(columns, len(parts)), top, tuple(items))

@@ -1,0 +1,78 @@
+"""What became of the patches of an image, as pixels: groups in their mean colour, evicted patches dim, heat maps."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from typing import Any, Literal
+
+import torch
+from torch import Tensor
+
+__all__ = ["EvictedStyle", "denormalise", "heat_map", "patch_grid", "spatial_layout"]
+
+EvictedStyle = Literal["dim", "white", "black"]
+"""How evicted patches are drawn; "dim" leaves a quarter of their light."""
+_LIGHT: Mapping[EvictedStyle, tuple[float, float]] = {"dim": (0.25, 0.0), "white": (0.0, 1.0), "black": (0.0, 0.0)}
+_HALF = (0.5, 0.5, 0.5)
+
+
+def denormalise(images: Tensor, config: Mapping[str, Any]) -> Tensor:
+    """Inputs back in [0, 1], by the mean and std of a timm config (0.5 where it has none)."""
+    mean, std = (torch.tensor(config.get(key) or _HALF).view(3, 1, 1) for key in ("mean", "std"))
+    return (images.detach().float().cpu() * std + mean).clamp(0, 1)
+
+
+def patch_grid(num_patches: int, height: int, width: int) -> tuple[int, int]:
+    """Rows and columns of the patch grid of an image.
+
+    Example:
+        >>> patch_grid(98, 224, 112)
+        (14, 7)
+    """
+    rows = round(math.sqrt(num_patches * height / width))
+    if rows == 0 or num_patches % rows:
+        raise ValueError(f"{num_patches} patches do not tile an image of {height} x {width} pixels")
+    return rows, num_patches // rows
+
+
+def spatial_layout(image: Tensor, provenance: Tensor, evicted: EvictedStyle = "dim") -> Tensor:
+    """The image with every patch in the mean colour of its group, evicted patches dim, white or black.
+
+    A patch that is alone in its group is drawn as it is.
+
+    Args:
+        image: (3, H, W) in [0, 1].
+        provenance: (patches,) token of each patch, -1 once evicted.
+        evicted: How evicted patches are drawn.
+    """
+    if evicted not in _LIGHT:
+        raise ValueError(f"evicted={evicted!r}: expected one of {', '.join(_LIGHT)}")
+    rows, columns = patch_grid(len(provenance), *image.shape[-2:])
+    group = provenance.cpu() + 1  # group 0 is the evicted
+    owner = _upsample(group.view(rows, columns), image).flatten()
+    members, pixels = group.bincount(), owner.bincount()
+    colours = torch.zeros(3, len(pixels), dtype=torch.float64).index_add(1, owner, image.flatten(1).double())
+    mean = (colours / pixels).to(image.dtype)
+    painted = torch.where(members[owner] == 1, image.flatten(1), mean[:, owner])
+    share, light = _LIGHT[evicted]
+    return torch.where(owner == 0, share * image.flatten(1) + light, painted).view_as(image)
+
+
+def heat_map(values: Tensor, image: Tensor) -> Tensor:
+    """(3, H, W) picture of one value per patch, dark blue (low) to yellow (high); white where there is none."""
+    rows, columns = patch_grid(len(values), *image.shape[-2:])
+    values = values.cpu().float()
+    known = values[values.isfinite()]
+    low, high = (known.min(), known.max()) if len(known) else (torch.zeros(()), torch.ones(()))
+    level = _upsample(((values - low) / (high - low).clamp_min(1e-12)).view(rows, columns), image)
+    stops = torch.tensor([[0.12, 0.10, 0.35], [0.20, 0.45, 0.60], [0.40, 0.75, 0.45], [0.98, 0.90, 0.25]])
+    place = level.nan_to_num(0.0) * (len(stops) - 1)
+    lower = place.floor().long().clamp_max(len(stops) - 2)
+    colour = torch.lerp(stops[lower], stops[lower + 1], (place - lower).unsqueeze(-1)).permute(2, 0, 1)
+    return torch.where(level.isnan(), torch.ones(()), colour)
+
+
+def _upsample(grid: Tensor, image: Tensor) -> Tensor:
+    height, width = image.shape[-2:]
+    return torch.nn.functional.interpolate(grid[None, None].double(), (height, width)).to(grid.dtype)[0, 0]
