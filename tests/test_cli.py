@@ -2,6 +2,7 @@
 
 import os
 import re
+import shutil
 import subprocess
 import sys
 
@@ -45,10 +46,10 @@ def test_show_writes_the_figure_and_prints_the_table(photo, tmp_path):
     assert "144" in result.output
     assert "133" in result.output
     assert re.findall(r"photo\.png: [a-z ]+ before", result.output)
-    side, columns, rows = 2 * 96, 1 + 4, 4
+    side, columns, rows = 3 * 96, 1 + 4, 4
     with Image.open(out) as figure:
         assert figure.format == "PNG"
-        assert figure.size == (columns * (side + 8) + 8, 2 * (16 + rows * (side + 24) + 8))
+        assert figure.size == (columns * (side + 10) + 10, 2 * (26 + rows * (side + 30) + 10) + 36)
     assert sorted(os.listdir(tmp_path)) == ["out.png", "photo.png"]
 
 
@@ -60,8 +61,31 @@ def test_show_draws_the_blocks_and_the_style_asked_for(photo, tmp_path):
         with Image.open(out) as figure:
             sizes.add(figure.size)
             pictures.add(figure.tobytes())
-    assert sizes == {(3 * (192 + 8) + 8, 16 + 192 + 24 + 8)}
+    assert sizes == {(3 * (288 + 10) + 10, 26 + 288 + 30 + 10 + 36)}
     assert len(pictures) == 2
+
+
+def test_show_puts_a_folder_on_one_sheet_and_names_what_it_left_out(photo, tmp_path):
+    folder, out = tmp_path / "photos", tmp_path / "sheet.gif"
+    folder.mkdir()
+    for number in range(5):
+        shutil.copy(photo, folder / f"{number}.png")
+    (folder / "broken.png").write_text("no image")
+    result = run("show", folder, "--model", ZOO, "-n", 6, "--after", "2,6", "--out", out)
+    assert result.exit_code == 0, result.output
+    assert "broken.png: UnidentifiedImageError" in result.output
+    assert ", 5 image(s)" in result.output
+    with Image.open(out) as sheet:
+        assert (sheet.format, sheet.n_frames) == ("GIF", 2)
+    assert run("show", folder, "--model", ZOO, "-n", 2, "--out", tmp_path / "sheet.svg").exit_code == 0
+    assert (tmp_path / "sheet.svg").read_text().count("<image") == 2 * 2 + 3
+
+
+def test_show_of_a_folder_without_images_is_one_line(tmp_path):
+    (tmp_path / "empty").mkdir()
+    result = run("show", tmp_path / "empty", "--model", ZOO, "--out", tmp_path / "out.png")
+    assert result.exit_code == 2
+    assert "no images in" in result.output
 
 
 def test_show_takes_a_checkpoint(photo, tmp_path):

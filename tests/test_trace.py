@@ -1,11 +1,19 @@
 """What a trace says of every block, for every method, and the pictures drawn from it."""
 
+import re
+from xml.etree import ElementTree
+
 import pytest
 import timm
 import torch
+from PIL import Image
 
 import catis
-from catis.pictures.drawing import heat_map, layout_figure, patch_grid, spatial_layout, stack
+import catis.zoo
+from catis.pictures.canvas import below
+from catis.pictures.drawing import Look, layout_figure
+from catis.pictures.outlines import outlines_of
+from catis.pictures.patches import heat_map, patch_grid, spatial_layout
 from catis.pictures.tracing import Trace, quarters
 from tests.hosts.families import build, images
 
@@ -145,18 +153,19 @@ def test_trace_of_a_plain_model_is_refused():
 def test_show_has_a_column_per_block_and_a_row_per_signal():
     model = catis.apply(build("vit", depth=DEPTH), "catis", r=3, l_start=0)
     picture = catis.trace(model, images(model)).show(after=(1, 3, 12))
-    side = 3 * SIDE  # enlarged threefold, to at least 160 pixels
+    side = 4 * SIDE  # enlarged fourfold, to at least 240 pixels
     assert picture.mode == "RGB"
-    assert picture.size == (3 * (side + 8) + 8, 4 * (side + 24) + 8)
+    assert picture.size == (3 * (side + 10) + 10, 4 * (side + 30) + 10 + 36)  # 36 for the legend
 
 
 def test_show_without_signals_of_catis_has_two_rows_and_the_quarters_of_the_depth():
     model = catis.apply(build("vit", depth=DEPTH), "tome", r=3)
     seen = catis.trace(model, images(model))
-    assert seen.show(image=1).size == (5 * (192 + 8) + 8, 2 * (192 + 24) + 8)
+    assert seen.show(image=1).size == (5 * (256 + 10) + 10, 2 * (256 + 30) + 10 + 36)
     assert seen.show(image=1).tobytes() == seen.show(image=1, after=(1, 2, 3, 4)).tobytes()
-    assert seen.show(heat_maps=False).size == (5 * (192 + 8) + 8, 192 + 24 + 8)
-    assert seen.show(heat_maps=False, caption="a cup").size == (5 * (192 + 8) + 8, 16 + 192 + 24 + 8)
+    assert seen.show(heat_maps=False).size == (5 * (256 + 10) + 10, 256 + 30 + 10 + 36)
+    assert seen.show(heat_maps=False, caption="a cup").size == (5 * (256 + 10) + 10, 26 + 256 + 30 + 10 + 36)
+    assert seen.show(heat_maps=False, legend=False).size == (5 * (256 + 10) + 10, 256 + 30 + 10)
 
 
 @pytest.mark.parametrize(("depth", "blocks"), [(12, [3, 6, 9, 12]), (24, [6, 12, 18, 24]), (32, [8, 16, 24, 32])])
@@ -178,7 +187,7 @@ def picture_of(height=32, width=32):
 def test_layout_white_mean_and_untouched():
     image = picture_of()
     provenance = torch.tensor([-1, 0, 0, 1])  # 2 x 2 patches of 16 pixels: gone, two merged, one alone
-    drawn = spatial_layout(image, provenance)
+    drawn = spatial_layout(image, provenance, "white")
     group = torch.cat([image[:, :16, 16:].flatten(1), image[:, 16:, :16].flatten(1)], 1)
     mean = group.double().mean(1).float()[:, None, None]
     assert (drawn[:, :16, :16] == 1).all()
@@ -195,7 +204,7 @@ def test_evicted_patches_can_be_told_apart_on_a_white_image():
     drawn = spatial_layout(picture_of(), provenance, "dim")
     torch.testing.assert_close(drawn[:, :16, :16], 0.25 * picture_of()[:, :16, :16])
     assert torch.equal(drawn[:, 16:], picture_of()[:, 16:])
-    with pytest.raises(ValueError, match="evicted='blue': expected one of white, black, dim"):
+    with pytest.raises(ValueError, match="evicted='blue': expected one of dim, white, black"):
         spatial_layout(image, provenance, "blue")
 
 
@@ -208,7 +217,7 @@ def test_layout_evicted_patches_do_not_tint_the_first_token():
 def test_layout_of_oblong_images():
     assert patch_grid(8, 32, 64) == (2, 4)
     image = picture_of(32, 64)
-    drawn = spatial_layout(image, torch.tensor([0, 1, 2, -1, 3, 4, 5, 6]))
+    drawn = spatial_layout(image, torch.tensor([0, 1, 2, -1, 3, 4, 5, 6]), "white")
     assert (drawn[:, :16, 48:] == 1).all()
     assert torch.equal(drawn[:, 16:], image[:, 16:])
 
@@ -234,7 +243,67 @@ def test_heat_map_of_a_constant_is_one_colour(value):
     assert (drawn == drawn[:, :1, :1]).all()
 
 
-def test_large_pictures_are_not_enlarged_and_stack_below_each_other():
-    one, two = layout_figure(picture_of(224, 224), []), layout_figure(picture_of(224, 448), [])
-    assert one.size == (224 + 16, 224 + 32)
-    assert stack([one, two]).size == (448 + 16, 2 * (224 + 32))
+def test_figures_are_enlarged_by_a_whole_factor_and_stand_below_each_other():
+    plain = Look(legend=False)
+    one, two = (layout_figure(picture_of(224, width), [], plain) for width in (224, 448))
+    assert (one.width, one.height) == (448 + 20, 448 + 40)
+    assert (two.width, two.height) == (448 + 20, 224 + 40)
+    assert below([one, two]).height == one.height + two.height
+
+
+def test_outlines_go_around_groups_and_not_through_them_or_the_evicted():
+    lines = outlines_of(
+        torch.tensor([0, 0, 1, -1, -1, 2]), 32, 48
+    )  # 2 x 3: a pair and one above, two gone and one below
+    at = pytest.approx(2 / 3)
+    assert sorted(lines.groups) == [(0.0, 0.5, at, 0.5), (at, 0.0, at, 0.5)]
+    assert sorted(lines.edges) == [(at, 0.5, at, 1.0), (at, 0.5, 1.0, 0.5)]
+
+
+def test_one_group_has_no_line_inside():
+    assert outlines_of(torch.zeros(16, dtype=torch.long), 64, 64) == outlines_of(torch.full((16,), -1), 64, 64)
+
+
+@pytest.fixture(scope="module")
+def zoo_trace():
+    model = catis.apply(catis.zoo.load("tiny-6"), "catis", r=11)
+    images, _ = next(catis.zoo.dataset("clean", split="test", n=2).batches(2))
+    return catis.trace(model, images)
+
+
+def test_a_gif_has_the_blocks_as_frames(zoo_trace, tmp_path):
+    zoo_trace.save(tmp_path / "film.gif")
+    zoo_trace.save(tmp_path / "short.gif", after=[2, 6, 40])
+    with Image.open(tmp_path / "film.gif") as film, Image.open(tmp_path / "short.gif") as short:
+        assert (film.n_frames, short.n_frames) == (6, 2)
+        first = film.convert("RGB").tobytes()
+        film.seek(5)
+        assert film.convert("RGB").tobytes() != first
+        assert film.info["loop"] == 0
+
+
+def test_an_svg_is_xml_with_lines_words_and_its_own_pictures(zoo_trace, tmp_path):
+    zoo_trace.save(tmp_path / "figure.svg", after=[6], heat_maps=False, caption="a < b")
+    text = (tmp_path / "figure.svg").read_text()
+    tree = ElementTree.fromstring(text)
+    tags = [element.tag.split("}")[1] for element in tree.iter()]
+    assert tags.count("image") == 2 + 3  # original, layout, three samples of the legend
+    assert {"path", "text", "title"} <= set(tags)
+    assert "a &lt; b" in text
+    assert not re.findall(r'href="(?!data:image/png;base64,)', text)
+    again = tmp_path / "again.svg"
+    zoo_trace.save(again, after=[6], heat_maps=False, caption="a < b")
+    assert again.read_text() == text
+
+
+def test_other_endings_are_refused(zoo_trace, tmp_path):
+    with pytest.raises(ValueError, match=r"expected a name that ends in .png or .svg or .gif"):
+        zoo_trace.save(tmp_path / "figure.bmp")
+
+
+def test_a_notebook_shows_picture_and_table(zoo_trace):
+    shown = zoo_trace._repr_html_()
+    assert shown.count("<svg") == 1
+    assert "largest group" in shown
+    assert shown.count("<tr") == 1 + len(zoo_trace)
+    assert zoo_trace.table()._repr_html_() == zoo_trace.table().html()

@@ -24,6 +24,7 @@ from catis.cli.export import export_command
 from catis.cli.gmacs import gmacs_command
 from catis.cli.methods import methods_command
 from catis.cli.recipes import recipes_command
+from catis.cli.report import report_command
 from catis.cli.results import results_command
 from catis.cli.show import show_command
 from catis.cli.sweep import sweep_command
@@ -34,7 +35,7 @@ __all__ = ["COMMANDS", "app", "main"]
 
 COMMANDS = (
     bench_command, demo_command, diagnose_command, eval_command, export_command, gmacs_command, methods_command,
-    recipes_command, results_command, show_command, sweep_command, tune_command,
+    recipes_command, report_command, results_command, show_command, sweep_command, tune_command,
 )  # fmt: skip
 USAGE_ERROR = 2
 TRACEBACK = "CATIS_TRACEBACK"

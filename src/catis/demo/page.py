@@ -20,7 +20,7 @@ CAPTIONS = {
     "rho_s": "Spearman correlation between the rankings of a clean and a noisy image; band: 95 % over images.",
     "rho_off": "Mean correlation between tokens. Fewer tokens raise it by themselves: compare with the dashed lines.",
 }
-TOKENS = "White: evicted. Flat: merged, in the mean colour of the group. "
+TOKENS = "Dark: evicted. Outlined: merged, in the mean colour of the group. "
 
 
 def report_files(findings: Findings, told: Mapping[str, str]) -> dict[str, bytes]:

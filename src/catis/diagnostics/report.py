@@ -7,6 +7,7 @@ import json
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass
+from html import escape
 from pathlib import Path
 from typing import Any
 
@@ -79,6 +80,12 @@ class Diagnosis:
         if self.amplifier is not None:
             fields["amplifier"]["growth"] = self.amplifier.growth
         return {**fields, "bands": plain_values(self.bands())}
+
+    def _repr_html_(self) -> str:
+        """What a notebook shows: the verdict, and the numbers that led to it."""
+        title = f"{self.model}, {self.method} {self.r}, {self.n} images"
+        reasons = "".join(f"<li>{escape(reason)}</li>" for reason in self.verdict.reasons)
+        return f"<p><b>{escape(self.verdict.state)}</b>: {escape(title)}</p><ul>{reasons}</ul>"
 
     def save(self, path: str | Path) -> None:
         """Write JSON, whole or not at all."""

@@ -131,6 +131,11 @@ class Trace(Sequence[BlockTrace]):
         layouts = self.layouts(image, range(1, len(self.blocks) + 1) if after is None else after)
         return layout_frames(self.images[image], layouts, look)
 
+    def _repr_html_(self) -> str:
+        """What a notebook shows: the first image over the depth, if it is a still one, and the table."""
+        drawn = as_svg(self.canvas(look=Look(heat_maps=False)), _TITLE).decode() if self.images.ndim == 4 else ""
+        return f'<div style="max-width: 100%; overflow-x: auto">{drawn}</div>{self.table().html()}'
+
     def layouts(self, image: int, after: Sequence[int]) -> list[Layout]:
         """State of one image after blocks, counted from 1; those beyond the model's depth are left out."""
         if any(number < 1 for number in after):

@@ -6,6 +6,8 @@ import base64
 from collections.abc import Sequence
 from html import escape
 
+from catis.report.script import SCRIPT
+
 __all__ = ["bullets", "chart_figure", "code", "heading", "make_page", "paragraph", "picture_figure"]
 
 STYLE = """
@@ -31,8 +33,12 @@ th { text-align: left; border-bottom: 2px solid var(--soft); padding: 6px 9px; f
 td { padding: 3px 9px; white-space: nowrap; } tr.end td { border-bottom: 1px solid var(--rule); }
 th.number, td.number { text-align: right; } b.bad { color: var(--bad); }
 table.prose td { white-space: normal; vertical-align: top; padding: 7px 9px; }
+th[tabindex] { cursor: pointer; } th[aria-sort=ascending]::after { content: " \\2191"; }
+th[aria-sort=descending]::after { content: " \\2193"; }
+button.copy { font: inherit; font-size: 12.5px; color: var(--soft); background: none; border: 1px solid var(--rule);
+  border-radius: 4px; padding: 1px 8px; margin: 4px 0; cursor: pointer; }
 footer { margin-top: 48px; }
-@media print { body { background: #fff; } figure, table, .mark { break-inside: avoid; } }
+@media print { button.copy { display: none; } body { background: #fff; } figure, table, .mark { break-inside: avoid; } }
 """
 
 
@@ -53,7 +59,7 @@ def make_page(title: str, parts: Sequence[str], footer: str = "") -> str:
         f'<meta name="viewport" content="width=device-width, initial-scale=1"><title>{escape(title)}</title>'
         f"<style>{STYLE}</style></head>\n<body><main>\n<h1>{escape(title)}</h1>\n"
         + "\n".join(parts)
-        + f"\n<footer>{escape(footer)}</footer>\n</main></body></html>\n"
+        + f"\n<footer>{escape(footer)}</footer>\n</main>\n<script>{SCRIPT}</script></body></html>\n"
     )
 
 

@@ -110,6 +110,10 @@ class Table:
             f"<tbody>{body}</tbody></table></div>{note}"
         )
 
+    def _repr_html_(self) -> str:
+        """What a notebook shows."""
+        return self.html()
+
     def csv(self) -> str:
         r"""Comma-separated lines with a header; floats with all their digits.
 
