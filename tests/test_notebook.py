@@ -19,7 +19,7 @@ def test_quickstart_runs(tmp_path, monkeypatch):
     monkeypatch.setenv("HF_HUB_OFFLINE", "1")
     notebook = nbformat.read(NOTEBOOK, as_version=4)
     nbclient.NotebookClient(
-        notebook, timeout=240, kernel_name="python3", resources={"metadata": {"path": tmp_path}}
+        notebook, timeout=240, startup_timeout=240, kernel_name="python3", resources={"metadata": {"path": tmp_path}}
     ).execute()
     outputs = [output for cell in notebook.cells if cell.cell_type == "code" for output in cell.outputs]
     pages = [output.data["text/html"] for output in outputs if "text/html" in output.get("data", {})]

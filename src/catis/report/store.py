@@ -150,7 +150,8 @@ def _pair_table(pairs: Sequence[Pair], against: str) -> Table:
     note = "Image by image, bootstrap interval, McNemar's p; not corrected for many comparisons."
     note += "".join(f" {count} not compared: {problem}." for problem, count in absent.items())
     columns = ["model", "data", "method", "r", "points (95 %)", "gained", "lost", "n", "p"]
-    return Table(columns, sorted(rows, key=lambda row: row[:3]), f"Against {against}, on the same images", note, 2)
+    rows.sort(key=lambda row: row[:3])
+    return Table(columns, rows, f"Against {against}, on the same images", note, 2)
 
 
 def _beside_paper(records: Sequence[Record]) -> list[str]:
