@@ -20,6 +20,8 @@ from catis.data.preprocessing import Preprocessing
 from catis.diagnostics.estimates import mcnemar, wilson
 from catis.recipes import load_recipe
 from catis.registry import create_method
+from catis.report.chart import Line, Panel, draw
+from catis.report.colours import style_of
 from catis.tuning.at_budget import macs_of
 from catis.tuning.controls import constant_r, controls_at
 
@@ -77,6 +79,7 @@ def main() -> None:
     parser.add_argument("assets", type=Path)
     parser.add_argument("recipes", type=Path)
     parser.add_argument("--out", type=Path, default=Path("results/tuned.csv"))
+    parser.add_argument("--figure", type=Path, default=Path("docs/figures/tuned.svg"))
     given = parser.parse_args()
     loader = runpy.run_path(str(given.assets / "load.py"))
     images = given.assets / "images" / "imagenet1000"
@@ -88,6 +91,8 @@ def main() -> None:
         writer.writerow(COLUMNS)
         for folder in sorted(given.recipes.glob("*/0.*")):
             measure(writer, loader, folder, test, labels)
+    with given.out.open(newline="") as file:
+        draw_figure(list(csv.DictReader(file)), given.figure)
 
 
 def measure(writer, loader, folder: Path, test: list[Path], labels: torch.Tensor) -> None:
@@ -108,6 +113,25 @@ def measure(writer, loader, folder: Path, test: list[Path], labels: torch.Tensor
             row += list(against(own, marks["smaller image"][0]))
             print(*row, flush=True)
             writer.writerow(row)
+
+
+def draw_figure(rows: list[dict[str, str]], file: Path) -> None:
+    """Accuracy against multiply-adds on clean images, a panel per model."""
+    shown = {"tuned": "catis", "smaller image": "smaller image", "constant r": "tome", "constant r, mctf": "mctf"}
+    titles = {"tuned": "catis tune", "constant r": "ToMe, constant r", "constant r, mctf": "MCTF, constant r"}
+    panels = []
+    for model in sorted({row["model"] for row in rows}):
+        own = [row for row in rows if row["model"] == model and row["view"] == "clean"]
+        lines = []
+        for what, name in shown.items():
+            points = sorted(
+                {(float(row["macs_share"]), float(row["top1"])) for row in own if row["what"] in (what, "vanilla")}
+            )
+            style = style_of(name)
+            x, y = [100 * share for share, _ in points], [top1 for _, top1 in points]
+            lines.append(Line(titles.get(what, what), x, y, style.colour, style.marker))
+        panels.append(Panel(f"{model}, n={own[0]['n']}", "multiply-adds, % of vanilla", "top-1, %", lines))
+    file.write_text(draw(panels, "Accuracy at a budget"))
 
 
 def interval(own: torch.Tensor) -> list[float]:
