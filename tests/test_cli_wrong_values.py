@@ -20,9 +20,11 @@ BASE = {
     "gmacs": ["tiny-6", "-r", "4"],
     "methods": [],
     "recipes": [],
+    "report": ["store"],
     "results": ["store"],
     "show": ["photo.png", "--model", "tiny-6"],
     "sweep": ["plan.toml"],
+    "tune": ["tiny-6", "--data", ".", "--budget", "0.5", "--minutes", "0.01"],
 }
 PLAN = """
 r = 4
@@ -59,6 +61,7 @@ WRONG = {
     "--std": ["x"],
     "--store": ["photo.png"],
     "--threads": ["0", "100000"],
+    "--without": ["magic"],
     "-r": ["many", "-3", "1,2", "8:-7", "nan", "0.5,0.5"],
 }
 ANY = {"--cache", "--ray", "--help"}

@@ -13,6 +13,7 @@ from typer.testing import CliRunner
 
 import catis
 from catis.cli import app
+from catis.core.reduction import Reduction
 from catis.evaluate import ImageCache, evaluate_run, load
 from catis.evaluate.predict import BrokenImageError
 from catis.runs import DataSpec, ModelSpec, RunSpec, Store
@@ -121,7 +122,7 @@ def test_a_broken_clip_can_end_the_run(spec, model):
 
 @pytest.mark.parametrize("method", ["catis", "tome"])
 def test_removing_nothing_is_the_plain_run(spec, model, vanilla, method):
-    record, said = evaluate_run(replace(spec, method=method, r=0), model=model, vanilla=vanilla[1])
+    record, said = evaluate_run(replace(spec, reduction=Reduction.of(method, r=0)), model=model, vanilla=vanilla[1])
     assert np.array_equal(said.confidence, vanilla[1].confidence)
     assert np.array_equal(said.top, vanilla[1].top)
     assert (record.agreement, record.name) == (100.0, vanilla[0].name)
@@ -129,7 +130,7 @@ def test_removing_nothing_is_the_plain_run(spec, model, vanilla, method):
 
 @pytest.mark.parametrize("method", ["catis", "tome", "tofu", "pitome", "mctf"])
 def test_reduced_runs(spec, model, vanilla, method):
-    record, said = evaluate_run(replace(spec, method=method, r=16), model=model, vanilla=vanilla[1])
+    record, said = evaluate_run(replace(spec, reduction=Reduction.of(method, r=16)), model=model, vanilla=vanilla[1])
     assert record.tokens == [TOKENS - 16 * (layer + 1) for layer in range(4)]
     assert record.patches == TOKENS
     assert record.gmacs == pytest.approx(catis.gmacs(model.module, method, r=16))

@@ -76,7 +76,7 @@ def test_gradient_checkpointing_gives_the_same_gradients() -> None:
         if checkpointing:
             model.gradient_checkpointing_enable()
         model(**inputs, labels=torch.tensor([0, 1])).loss.backward()
-        gradients.append(torch.cat([weight.grad.flatten() for weight in model.vit.blocks.parameters()]))
+        gradients.append(torch.cat([weight.grad.flatten() for weight in model.vit.layers.parameters()]))
     torch.testing.assert_close(*gradients)
 
 

@@ -43,6 +43,7 @@ def head_step(
         held_out: Whether the batch chooses the penalty.
 
     Example:
+        >>> import torch
         >>> head, features = nn.Linear(2, 3), torch.randn(64, 2)
         >>> step = head_step(head, [features, features], [features + 1, features + 1], [False, True])
         >>> moved = nn.functional.linear(features, head.weight + step[0], head.bias + step[1])

@@ -202,7 +202,7 @@ class Schedule:
 
         Example:
             >>> Schedule.parse([8, 8, 8]).bound(3)
-            Schedule(r=8, inflect=0.0)
+            Schedule(r=8, inflect=0.0, budget=None, patches=0)
         """
         amounts = self.r
         if self._lacks_counts:

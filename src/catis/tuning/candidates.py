@@ -113,6 +113,15 @@ class Space:
             return scale_to_budget(macs, self.limit, patches, candidate.kept)
         return fit_shape(macs, self.limit, patches, facts.depth, candidate.shape, last=not self.head_only)
 
+    def constant(self) -> tuple[int, ...]:
+        """Tokens that leave each block when all blocks remove as many, with the fewest that meet the budget."""
+        cost, prefix = self.handle.cost(), self.handle.facts.num_prefix
+        for r in range(1, cost.num_patches // 2 + 1):
+            kept = Schedule(r).token_counts(self.depth, cost.num_patches)
+            if cost.macs(prefix, kept, self.head_only) <= self.limit:
+                return tuple(kept)
+        return ()
+
     def _method(self, candidate: Candidate) -> Method:
         method = create_method(candidate.method, **candidate.options)
         if not candidate.others:

@@ -175,7 +175,9 @@ class Search:
         self._accept(first)  # so that there is something to keep, whatever happens
         self.first = math.inf if self.best is None else self.best.distance
         shapes = SHAPES.values() if "schedule" in self.levers else [first.shape]
-        ranked = self._rank([replace(first, shape=shape) for shape in shapes], FEW, "shapes")[:2]
+        starts = [replace(first, shape=shape) for shape in shapes]
+        starts += [replace(first, kept=self.space.constant())] if "schedule" in self.levers else []
+        ranked = self._rank(starts, FEW, "shapes")[:2]
         names = OPERATORS if "operator" in self.levers else [first.method]
         varied = [other for c in ranked for name in names for other in self._variants(replace(c, method=name))]
         ranked = self._rank(varied, FEW, "methods and their options")
