@@ -121,6 +121,22 @@ def test_projectors_read_the_full_grid(name: str) -> None:
     torch.testing.assert_close(found, expected, rtol=0, atol=TOLERANCE)
 
 
+@pytest.mark.parametrize("method", METHODS)
+@torch.no_grad()
+def test_onevision_hands_the_full_grid_of_every_crop_to_its_projector(method: str) -> None:
+    model = build("LLaVA-OneVision").double()
+    call = call_of("LLaVA-OneVision")
+    vit, images = hosts.find(model).vit, call["pixel_values"].double()
+    layers = [reference.siglip_layer(layer) for layer in vit.encoder.layers]
+    expected = [reference.grid_of(reference.run(layers, x, 0, method)) for x in vit.embeddings(images.flatten(0, 1))]
+    catis.apply(model, method, **options(method))
+    read: list[Tensor] = []
+    hook = model.model.multi_modal_projector.register_forward_pre_hook(lambda module, given: read.append(given[0]))
+    model(**{**call, "pixel_values": images})
+    hook.remove()
+    torch.testing.assert_close(read[0], torch.stack(expected), rtol=0, atol=TOLERANCE)
+
+
 @pytest.mark.parametrize("name", QWENS)
 @torch.no_grad()
 def test_an_image_does_not_depend_on_its_neighbours(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
