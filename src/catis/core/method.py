@@ -102,6 +102,11 @@ class Method:
         return True
 
     @property
+    def needs_cls(self) -> bool:
+        """Whether the method cannot do without a CLS token."""
+        return False
+
+    @property
     def block_runner(self) -> BlockRunner | None:
         """What runs a block in place of `catis.core.block.run_block`; asked once per forward call."""
         return None

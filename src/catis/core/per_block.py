@@ -49,6 +49,11 @@ class PerBlock(Method):
         own = self.at(view.block).observe(view)
         return own if own is not None or not following else following[0].observe(view)
 
+    @property
+    def needs_cls(self) -> bool:
+        """Whether the method of any block does."""
+        return any(method.needs_cls for method in self.methods)
+
     def macs(self, shape: BlockShape) -> int:
         """Those of the block's method."""
         return self.at(shape.block).macs(shape)

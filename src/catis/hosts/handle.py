@@ -133,6 +133,8 @@ class Handle(ABC):
         if why:
             raise ValueError(f"input_size={reduction.input_size}: the model cannot be fed a smaller image; {why}")
         self.check_output(reduction.output)
+        if reduction.method.needs_cls and not self.facts.has_cls:
+            raise ValueError(f"{reduction.method.name} with pooling='attention' needs a CLS token; this model has none")
         if reduction.budget is not None and not reduction.schedule.patches:
             vanilla = self.cost().macs(self.facts.num_prefix)
             reduction = fitted(reduction, self.cost_under(reduction), self.facts, vanilla)

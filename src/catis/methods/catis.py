@@ -13,6 +13,7 @@ from catis.core.plan import Plan
 from catis.core.signals import activation, euclidean, fuse, l2, momentum, zscore
 from catis.core.view import BlockView
 from catis.methods import triage
+from catis.methods.pooling import Pooling, attention_macs, attention_weight, check_pooling, pooled
 
 __all__ = ["Catis"]
 
@@ -42,6 +43,7 @@ class Catis(Method):
         signal: "fused", or one of "cls", "nf", "l2", "euclidean" alone.
         strategy: "triage"; "evict" (the lowest r go), "merge" (the lowest r merge into their best match), "global"
             (evict from E, then ToMe's matching over all that is left).
+        pooling: Weights inside a group: "size", or "attention" (of the CLS token, times size).
 
     Example:
         >>> import catis, timm
@@ -56,9 +58,11 @@ class Catis(Method):
     l_start: int = 2
     signal: Signal = "fused"
     strategy: Strategy = "triage"
+    pooling: Pooling = "size"
 
     def __post_init__(self) -> None:
         """Check Theta and the switches."""
+        check_pooling(self.pooling)
         _within("gamma", self.gamma, 0.0, math.inf)
         _within("w_cls", self.w_cls, 0.0, 1.0)
         _within("tau", self.tau, 0.0, math.inf)
@@ -76,13 +80,22 @@ class Catis(Method):
         score = fuse(norm, context, self.w_cls)
         plan = _STRATEGIES[self.strategy](score, view, self.tau, self.evictions(view.r))
         notes = self.notes(norm, context, score) if view.explain else {}
-        return replace(plan, cls_attention=attention, notes=notes)
+        return replace(pooled(plan, view, self.pooling), cls_attention=attention, notes=notes)
+
+    def weight(self, view: BlockView) -> Tensor | None:
+        """A_cls times size, where groups are weighed by it."""
+        return attention_weight(view) if self.pooling == "attention" else None
+
+    @property
+    def needs_cls(self) -> bool:
+        """Whether groups are weighed by its attention."""
+        return self.pooling == "attention"
 
     def macs(self, shape: BlockShape) -> int:
         """The unary signals, and matching inside M (at most all tokens)."""
-        tokens = shape.num_patches + shape.num_prefix
         uses_cls = shape.has_cls and self.signal in ("fused", "cls") and shape.block + 1 >= self.l_start
-        context = tokens * shape.num_heads**2 * shape.head_dim if uses_cls else 0  # block-diagonal
+        rows = int(uses_cls) + int(self.pooling == "attention")  # A_cls of the score, and of the weights
+        context = rows * attention_macs(shape)
         activation = 3 * shape.num_patches * shape.width if self.signal in ("fused", "nf") else 0
         if self.strategy == "evict":
             return context + activation

@@ -12,6 +12,7 @@ from catis.core.matching import alternate, best_edges, cosine_sides, side_ids, t
 from catis.core.method import BlockShape, Method
 from catis.core.plan import Blend, Plan
 from catis.core.view import BlockView
+from catis.methods.pooling import Pooling, attention_macs, attention_weight, check_pooling, pooled
 
 __all__ = ["ToMe", "plan_bipartite", "similarity_notes"]
 
@@ -20,20 +21,37 @@ __all__ = ["ToMe", "plan_bipartite", "similarity_notes"]
 class ToMe(Method):
     """Token Merging.
 
+    Attributes:
+        pooling: Weights inside a group: "size", or "attention" (of the CLS token, times size).
+
     Example:
         >>> import catis, timm
         >>> model = catis.apply(timm.create_model("vit_tiny_patch16_224"), "tome", r=8)
     """
 
     name: ClassVar[str] = "tome"
+    pooling: Pooling = "size"
+
+    def __post_init__(self) -> None:
+        """Check the options."""
+        check_pooling(self.pooling)
+
+    @property
+    def needs_cls(self) -> bool:
+        """Whether groups are weighed by its attention."""
+        return self.pooling == "attention"
 
     def macs(self, shape: BlockShape) -> int:
-        """Matching of two halves."""
-        return shape.matching_macs
+        """Matching of two halves, and the CLS token's row where groups are weighed by it."""
+        return shape.matching_macs + (attention_macs(shape) if self.pooling == "attention" else 0)
 
     def plan(self, view: BlockView) -> Plan:
-        """Match on keys, merge into B by size-weighted mean."""
-        return plan_bipartite(view, "size")
+        """Match on keys, merge into B by weighted mean."""
+        return pooled(plan_bipartite(view, "size"), view, self.pooling)
+
+    def weight(self, view: BlockView) -> Tensor | None:
+        """A_cls times size, where groups are weighed by it."""
+        return attention_weight(view) if self.pooling == "attention" else None
 
 
 def plan_bipartite(view: BlockView, blend: Blend | None) -> Plan:

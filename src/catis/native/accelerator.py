@@ -34,14 +34,14 @@ _RATIO = {"reference", "ratio"}  # they decide amounts only
 _TAUS = {"tau_sim", "tau_info", "tau_size"}
 _THETA = {"gamma", "w_cls", "tau", "evict_ratio", "l_start"}
 _TAUGHT: dict[type[Method], tuple[Decider, set[str]]] = {
-    ToMe: (decide.decide_tome, set()),
-    ToMeReference: (decide.decide_tome, _RATIO),
+    ToMe: (decide.decide_tome, {"pooling"}),
+    ToMeReference: (decide.decide_tome, {*_RATIO, "pooling"}),
     ToFu: (decide.decide_tofu, set()),
     ToFuReference: (decide.decide_tofu, {*_RATIO, "late"}),
     PiToMe: (decide.decide_pitome, {"margin", "order"}),
     PiToMeReference: (decide.decide_pitome, {*_RATIO, "margin", "order"}),
     MCTF: (decide.decide_mctf, {*_TAUS, "bidirectional", "pooling"}),
-    Catis: (decide.decide_catis, {*_THETA, "signal", "strategy"}),
+    Catis: (decide.decide_catis, {*_THETA, "signal", "strategy", "pooling"}),
 }
 """By the very class, since a subclass may decide otherwise; with the options that its twin in C knows."""
 _SEEN: dict[type, set[str]] = {

@@ -33,7 +33,9 @@ class _Chosen(NamedTuple):
 
 
 def decide_tome(kernels: Kernels, method: ToMe, view: BlockView) -> Plan | None:
-    """As `ToMe.plan`."""
+    """As `ToMe.plan`, with groups weighed by size."""
+    if method.pooling != "size":
+        return None
     return _bipartite(kernels, view, "size")
 
 
@@ -75,7 +77,7 @@ def decide_pitome(kernels: Kernels, method: PiToMe, view: BlockView) -> Plan | N
 
 def decide_catis(kernels: Kernels, method: Catis, view: BlockView) -> Plan | None:
     """As `Catis.plan`, for triage by the signals that are not ablations of s_nf."""
-    if method.strategy != "triage" or method.signal not in ("fused", "cls", "nf"):
+    if method.pooling != "size" or method.strategy != "triage" or method.signal not in ("fused", "cls", "nf"):
         return None
     observed = method.observes(view)
     in_context = observed and view.block >= method.l_start

@@ -69,6 +69,11 @@ class ToMeReference(RatioForm, ToMe):
         19
     """
 
+    def __post_init__(self) -> None:
+        """Check the options."""
+        RatioForm.__post_init__(self)
+        ToMe.__post_init__(self)
+
     @property
     def proportional(self) -> bool:
         """The copy in PiToMe's repository calls attention without sizes."""
