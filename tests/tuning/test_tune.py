@@ -4,9 +4,12 @@ import json
 
 import pytest
 import torch
+from PIL import Image
+from typer.testing import CliRunner
 
 import catis
 from catis import hosts, zoo
+from catis.cli import app
 from catis.errors import CatisError
 from catis.tuning.allowance import Allowance, OutOfTimeError
 from catis.tuning.bounds import cheapest_within, images_needed
@@ -132,6 +135,22 @@ def test_what_cannot_be_done_is_said_and_nothing_is_written(arguments, said, ima
     assert hosts.find(model).reduction is None
     assert not (tmp_path / "out" / "tune.json").exists()
     assert not (tmp_path / "out" / "catis_recipe.json").exists()
+
+
+def test_the_command_writes_recipe_numbers_and_page(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "photos").mkdir()
+    for index, (image, _) in enumerate(dataset("clean", "val", n=24)[index] for index in range(24)):
+        Image.fromarray(image).save(tmp_path / "photos" / f"{index}.png")
+    call = ["tune", "tiny-6", "--data", "photos", "--budget", "0.5", "--minutes", "2", "-o", "tuned"]
+    result = CliRunner().invoke(app, [*call, "--without", "calibration"])
+    assert result.exit_code == 0, result.output
+    assert "of the multiply-adds the model gives the same class as vanilla on" in " ".join(result.output.split())
+    assert sorted(path.name for path in (tmp_path / "tuned").iterdir()) == [
+        "catis_recipe.json", "tried.jsonl", "tune.html", "tune.json",
+    ]  # fmt: skip
+    assert "Pareto" in (tmp_path / "tuned" / "tune.html").read_text()
+    assert catis.info(catis.apply(zoo.load("tiny-6"), recipe="tuned")).gmacs_vanilla > 0
 
 
 def test_a_model_whose_logits_are_not_finite_is_refused(images):

@@ -98,7 +98,7 @@ def tune_command(
     _check(budget, max_drop, speedup)
     if output.exists() and not output.is_dir():
         raise ValueError(f"{output} is a file: give a folder for the recipes")
-    check_writable(output / "tune.json")
+    check_writable((output if output.is_dir() else output.parent) / "tune.json")
     from catis.report.tune import write_tune_page
     from catis.runs.spec import ModelSpec
     from catis.sweep.local import threads_set
