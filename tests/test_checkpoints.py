@@ -1,12 +1,16 @@
 """Weights from a file: own classes, training checkpoints with their average, other sizes; pickles that do more."""
 
+import contextlib
 from argparse import Namespace
 
 import pytest
 import timm
 import torch
+from PIL import Image
 from safetensors.torch import save_file
+from typer.testing import CliRunner
 
+from catis.cli import app
 from catis.models import load_model
 
 SMALL = {"img_size": 32, "num_classes": 7}
@@ -24,6 +28,24 @@ def test_the_number_of_classes_is_the_files(tuned, tmp_path):
     assert torch.equal(model(x), tuned(x))
     with pytest.raises(ValueError, match="does not fit test_vit"):
         load_model("test_vit", tmp_path / "tuned.safetensors", img_size=32, num_classes=9)
+
+
+@pytest.mark.parametrize("name", ["deit_tiny_distilled_patch16_224", "eva02_tiny_patch14_224", "test_vit4"])
+def test_so_it_is_in_every_class_of_timm_that_has_a_head(name, tmp_path):
+    model = timm.create_model(name, num_classes=5, depth=2)
+    save_file(model.state_dict(), tmp_path / "tuned.safetensors")
+    assert load_model(name, tmp_path / "tuned.safetensors", depth=2).num_classes == 5
+
+
+def test_settings_of_its_own_are_given_as_in_timm(tmp_path):
+    model = timm.create_model("test_vit", global_pool="avg", **SMALL).eval()
+    torch.save({"state_dict": model.state_dict()}, tmp_path / "mine.pth.tar")
+    Image.new("RGB", (40, 40), (200, 30, 30)).save(tmp_path / "photo.png")
+    words = ["show", "photo.png", "--model", "test_vit", "--checkpoint", "mine.pth.tar", "--img-size", "32", "-r", "1"]
+    with contextlib.chdir(tmp_path):
+        without, given = (CliRunner().invoke(app, [*words, *more]) for more in ([], ["--model-kwargs=global_pool=avg"]))
+    assert (without.exit_code, given.exit_code) == (2, 0), given.output
+    assert "does not fit test_vit" in without.output
 
 
 def test_a_zoo_model_with_a_new_head(tmp_path):

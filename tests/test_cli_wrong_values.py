@@ -48,6 +48,7 @@ WRONG = {
     "--method": ["topk"],
     "--model": ["tiny-7"],
     "--model-dtype": ["int8"],
+    "--model-kwargs": ["depth", "nonsense=1"],
     "--only": ["nothing*"],
     "--onnx": ["nowhere/model.onnx", "."],
     "--option": ["tau", "tau=x", "tau=none", "nope=1", "l_start=0.5", "strategy=3"],

@@ -16,6 +16,8 @@ ROOT = Path(__file__).parent.parent
 SHORT = {"DeiT-Ti": "deit_tiny_patch16_224", "ViT-Ti": "vit_tiny_patch16_224", "ViT-B": "vit_base_patch16_224"}
 NOISE = "imagenet@gaussian_noise:3"
 METHODS = ("tome", "tofu", "pitome", "mctf", "catis")
+DENSE = "deit_tiny"
+FIRST = ("tuned", "vanilla", "smaller image", "constant r")
 
 
 def page(name: str) -> str:
@@ -93,6 +95,53 @@ def test_the_ablations(kind):
             assert [cell_of(run, place > 0) for run in fits] == [cell], (r, view, name)
 
 
+def test_catis_against_mctf():
+    runs = {(run["model"], run["data"] == NOISE, run["r"]): run for run in read("real-catis-against-mctf.csv")}
+    (table,) = [rows for rows in tables(page("docs/results.md")) if rows[0][:3] == ["model", "data", "r = 4"]]
+    assert len(table) == 7
+    for model, view, *cells in table[1:]:
+        for head, cell in zip(table[0][2:], cells, strict=True):
+            run = runs[SHORT[model], view == "noise", head.removeprefix("r = ")]
+            assert cell == f"{float(run['points']):+.1f}{'*' if float(run['p']) < 0.05 else ''}", (model, view, head)
+
+
+def test_the_tuned_recipes():
+    """The table of the page, and what README says first."""
+    runs = {(run["model"], run["budget"], run["view"], run["what"]): run for run in read("tuned.csv")}
+    (table,) = [rows for rows in tables(page("docs/tuning.md")) if "smaller image" in rows[0]]
+    for name, *cells in table[1:]:
+        model, budget, view = name.split(", ")
+        for what, cell in zip(table[0][1:], cells, strict=True):
+            run = runs[SHORT[model], budget, view, what]
+            against = f" ({float(run['against_smaller']):+.1f}{'*' if float(run['p']) < 0.05 else ''})"
+            bare = what in ("vanilla", "smaller image")
+            assert cell == f"{float(run['top1']):.1f}{'' if bare else against}", (name, what)
+    pattern = r"With (\d+) % of the multiply-adds, on (\d+) photos .* right on ([\d.]+) % instead of\s+([\d.]+) %; " \
+              r"feeding it a smaller image keeps ([\d.]+) %, ToMe at constant r ([\d.]+) %"  # fmt: skip
+    told = re.search(pattern, page("README.md"), re.DOTALL)
+    assert told is not None
+    share = f"0.{told[1]}"
+    first = [runs[SHORT["DeiT-Ti"], share, "clean", what] for what in FIRST]
+    assert {run["n"] for run in first} == {told[2]}
+    assert list(told.groups())[2:] == [f"{float(run['top1']):.1f}" for run in first]
+
+
+def test_the_table_of_dense_features():
+    runs = {(run["model"], run["method"], run["r"], run["fill"]): run for run in read("dense.csv")}
+    (table,) = [rows for rows in tables(page("docs/models.md")) if rows[0][0] == "method" and "cosine" in rows[0][1]]
+    assert f"(vanilla {float(runs['tiny-12', 'vanilla', '0', '']['mIoU']):.2f})" in table[0][2]
+    for name, *cells in table[1:]:
+        method = name.replace("`", "")
+        fills = ("group", "delta")
+        for model, column, digits, cell in (
+            ("tiny-12", "cosine", 3, cells[0]),
+            ("tiny-12", "mIoU", 2, cells[1]),
+            (DENSE, "cosine", 3, cells[2]),
+        ):
+            values = [float(runs[model, method, "8", fill][column]) for fill in fills]
+            assert cell == " / ".join(f"{value:.{digits}f}" for value in values), (name, model, column)
+
+
 @pytest.mark.parametrize("model", SHORT)
 def test_the_table_of_rho_s(model):
     bands = {"shallow": range(3), "middle": range(4, 8), "deep": range(9, 12), "all": range(12)}
@@ -141,7 +190,8 @@ def test_the_demo_is_one_run():
 
 
 def test_the_outputs_that_can_be_printed_again():
-    shown = re.findall(r"^\$ catis (gmacs .*)\n((?:.+\n)+?)```", page("docs/api.md"), re.MULTILINE)
-    assert len(shown) == 1
+    pages = page("docs/api.md") + page("docs/budget.md")
+    shown = re.findall(r"^\$ catis (gmacs .*)\n((?:.+\n)+?)```", pages, re.MULTILINE)
+    assert len(shown) == 3
     for words, output in shown:
         assert CliRunner().invoke(app, words.split(), env={"COLUMNS": "200"}).output == output

@@ -42,7 +42,7 @@ def blocks(text: str, language: str) -> list[str]:
 
 RUNNABLE = [
     ROOT / "README.md",
-    *(ROOT / "docs" / page for page in ("api.md", "extending.md", "hosts.md", "multimodal.md")),
+    *(ROOT / "docs" / page for page in ("api.md", "budget.md", "extending.md", "hosts.md", "multimodal.md")),
 ]
 SNIPPETS = [(page.name, code) for page in RUNNABLE for code in blocks(page.read_text(), "python")]
 

@@ -118,3 +118,14 @@ def test_a_model_whose_answers_are_not_finite_is_left_as_it_was(images):
     with pytest.raises(CatisError, match="logits of VisionTransformer are not finite"):
         catis.calibrate(model, images[:16])
     assert hosts.find(model).correction is None
+
+
+def test_a_folder_of_which_nothing_can_be_read_names_the_first_image_and_the_reason(tmp_path):
+    folder, outside = tmp_path / "photos", tmp_path / "elsewhere.png"
+    folder.mkdir()
+    outside.write_bytes(b"no picture")
+    (folder / "a.png").symlink_to(outside)
+    (folder / "b.png").write_bytes(b"no picture either")
+    model = catis.apply(zoo.load("tiny-6"), **REDUCTION)
+    with pytest.raises(CatisError, match=r"none of 2 images in .*photos could be read; the first: a.png: .*link"):
+        catis.calibrate(model, folder)

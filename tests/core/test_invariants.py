@@ -8,11 +8,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import catis
+from catis.core.amounts import capped
 from catis.core.block import decide
 from catis.core.execute import execute, unmerge, weighted_mean
 from catis.core.matching import alternate
 from catis.core.plan import Plan
-from catis.core.schedule import capped
 from catis.core.state import TokenState
 from catis.core.view import BlockView
 from catis.native.accelerator import accelerator_for

@@ -7,7 +7,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from catis.core.schedule import Schedule, capped
+from catis.core.amounts import capped
+from catis.core.schedule import Schedule
 
 
 @pytest.mark.parametrize(

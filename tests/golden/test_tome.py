@@ -6,9 +6,10 @@ from dataclasses import replace
 import pytest
 import torch
 
+from catis.core.amounts import capped
 from catis.core.execute import group_sum, unmerge
 from catis.core.matching import alternate, token_ids
-from catis.core.schedule import Schedule, capped
+from catis.core.schedule import Schedule
 from catis.methods.tome import ToMe
 
 from .files import DATA, block_view, cases, decide, load, run, source_matrix, start

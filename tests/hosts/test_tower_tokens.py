@@ -14,20 +14,21 @@ from catis import hosts
 from catis.recipes.files import recipe_of
 from tests.hosts import tower_reference as reference
 from tests.hosts.hf_models import build as build_encoder
+from tests.hosts.test_towers import METHODS, options
 from tests.hosts.tower_models import IMAGE, build, call_of, pixels, prompt
 
 R = 3
 LEFT = {"LLaVA-CLIP": 16 - 3 * R, "LLaVA-SigLIP": 4, "PaliGemma": 4}  # LLaVA reads the last block but one
 
 
-def slow_features(model: Any, name: str, images: Tensor) -> Tensor:
+def slow_features(model: Any, name: str, images: Tensor, method: str) -> Tensor:
     """Projected tokens that are left, by the first patch of each, from the slow computation."""
     vit, clip = hosts.find(model).vit, name == "LLaVA-CLIP"
     layers = [reference.siglip_layer(layer) for layer in vit.encoder.layers][: 3 if clip else 4]
     embedded = vit.pre_layrnorm(vit.embeddings(images)) if clip else vit.embeddings(images)
     rows = []
     for x in embedded:
-        tokens = reference.run(layers, x, int(clip), "tome")
+        tokens = reference.run(layers, x, int(clip), method)
         order = sorted(range(len(tokens.groups)), key=lambda index: min(tokens.groups[index]))
         rows.append(torch.stack([tokens.patches[index] for index in order]))
     last = torch.stack(rows)
@@ -35,21 +36,21 @@ def slow_features(model: Any, name: str, images: Tensor) -> Tensor:
     return model.model.multi_modal_projector(last)
 
 
+@pytest.mark.parametrize("method", METHODS)
 @pytest.mark.parametrize("name", LEFT)
 @torch.no_grad()
-def test_the_language_model_reads_what_the_slow_computation_leaves(name: str) -> None:
+def test_the_language_model_reads_what_the_slow_computation_leaves(name: str, method: str) -> None:
     model, call = build(name).double(), call_of(name)
     call["pixel_values"] = call["pixel_values"].double()
-    features = slow_features(model, name, call["pixel_values"])
+    features = slow_features(model, name, call["pixel_values"], method)
     assert features.shape[:2] == (2, LEFT[name])
     ids = prompt(LEFT[name], LEFT[name])["input_ids"]
     embeds = model.get_input_embeddings()(ids)
     embeds = embeds.masked_scatter((ids == IMAGE).unsqueeze(-1), features)
     kinds = {"token_type_ids": torch.zeros_like(ids)} if "token_type_ids" in call else {}
     expected = model(inputs_embeds=embeds, attention_mask=torch.ones_like(ids), **kinds).logits
-    catis.apply(model, "tome", r=R, output="tokens")
-    found = model(**call).logits
-    torch.testing.assert_close(found, expected, rtol=0, atol=1e-9)
+    catis.apply(model, method, output="tokens", **options(method))
+    torch.testing.assert_close(model(**call).logits, expected, rtol=0, atol=1e-9)
     short = {**call, **prompt(LEFT[name], LEFT[name]), **kinds}  # a prompt that is short already is taken as it is
     torch.testing.assert_close(model(**short).logits, expected, rtol=0, atol=1e-9)
 

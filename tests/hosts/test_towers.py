@@ -9,6 +9,7 @@ import pytest
 import torch
 import transformers as hf
 from torch import Tensor
+from torch.utils.flop_counter import FlopCounterMode
 
 import catis
 from catis import hosts
@@ -16,7 +17,7 @@ from catis.core.reduction import Reduction
 from tests.hosts import hf_reference as slow
 from tests.hosts import tower_reference as reference
 from tests.hosts.test_hf_reduced import THETA, slow_probe
-from tests.hosts.tower_models import BUILDERS, GRID, QWENS, build, call_of, pixels, qwen_images
+from tests.hosts.tower_models import BUILDERS, GRID, IMAGE, QWENS, build, call_of, pixels, qwen_images
 from tests.hosts.tower_reference import R
 
 TOLERANCE = 1e-9
@@ -102,23 +103,29 @@ def test_other_towers_equal_the_slow_computation(name: str, method: str, monkeyp
     torch.testing.assert_close(vit(images).last_hidden_state, torch.stack(expected), rtol=0, atol=TOLERANCE)
 
 
+@pytest.mark.parametrize("method", METHODS)
 @pytest.mark.parametrize("name", ["LLaVA-CLIP", "LLaVA-SigLIP", "PaliGemma", "Gemma3"])
 @torch.no_grad()
-def test_projectors_read_the_full_grid(name: str) -> None:
+def test_projectors_read_the_full_grid(name: str, method: str) -> None:
     """The towers are checked in test_hf_reduced; here, that each projector gets the grid of the right block."""
     model = build(name).double()
     vit, images = hosts.find(model).vit, pixels(2, 3, 32, 32, dtype=torch.float64)
     clip = name == "LLaVA-CLIP"
     layers = [reference.siglip_layer(layer) for layer in vit.encoder.layers][: 3 if clip else 4]
     embedded = vit.pre_layrnorm(vit.embeddings(images)) if clip else vit.embeddings(images)
-    grids = [reference.grid_of(reference.run(layers, x, int(clip), "tome")) for x in embedded]
-    last = torch.stack(grids) if name.startswith("LLaVA") else vit.post_layernorm(torch.stack(grids))
+    norm = torch.nn.Identity() if name.startswith("LLaVA") else vit.post_layernorm
+    grids, evicted = [], 0
+    for x in embedded:
+        tokens = reference.run(layers, x, int(clip), method)
+        grids.append(slow.full_grid(tokens, norm(torch.stack(tokens.patches))))
+        evicted += len(tokens.evicted)
+    assert (evicted > 0) == (method == "catis")
     inner = model.model
-    expected = inner.multi_modal_projector(last)
-    catis.apply(model, "tome", r=R)
-    found = inner.get_image_features(images).pooler_output
-    found = torch.stack(list(found)) if isinstance(found, (list, tuple)) else found
-    torch.testing.assert_close(found, expected, rtol=0, atol=TOLERANCE)
+    expected = inner.multi_modal_projector(torch.stack(grids))
+    catis.apply(model, method, **options(method))
+    features = inner.get_image_features(images).pooler_output
+    features = torch.stack(list(features)) if isinstance(features, (list, tuple)) else features
+    torch.testing.assert_close(features, expected, rtol=0, atol=TOLERANCE)
 
 
 @pytest.mark.parametrize("method", METHODS)
@@ -192,6 +199,57 @@ def test_gmacs_of_the_towers() -> None:
     assert catis.gmacs(model, r=5, input_size=(32, 32)) < catis.gmacs(model, input_size=(32, 32))
 
 
+@pytest.mark.parametrize("r", [0, R])
+@pytest.mark.parametrize("name", BUILDERS)
+def test_gmacs_are_what_torch_counts(name: str, r: int) -> None:
+    """To the last multiply-add; products of keys with keys (`bmm`), by which a method matches, are overhead."""
+    model = build(name).requires_grad_(False)
+    catis.apply(model, "tome", r=r)
+    vit = hosts.find(model).vit
+    with FlopCounterMode(display=False) as counter:
+        if name in QWENS:
+            patches, sizes = qwen_images(((1, 8, 8),))
+            vit(patches, grid_thw=sizes)
+        else:
+            vit(pixels(1, 3, 32, 32))
+    counted = sum(n for kind, n in counter.get_flop_counts()["Global"].items() if "bmm" not in str(kind)) // 2
+    if getattr(vit, "use_head", False):  # its probe reads the tokens that are left in two products
+        counted += 2 * (16 - 4 * r) * vit.config.hidden_size
+    assert round(1e9 * catis.gmacs(model, input_size=(32, 32))) == counted
+
+
+@pytest.mark.parametrize("name", BUILDERS)
+@torch.no_grad()
+def test_as_many_image_tokens_reach_the_language_model_as_the_prompt_has_places(name: str) -> None:
+    model, call = catis.apply(build(name), "catis", r=R), call_of(name)
+    embeds: list[Tensor] = []
+    model.model.get_decoder().register_forward_pre_hook(
+        lambda module, args, kwargs: embeds.append(kwargs["inputs_embeds"]), with_kwargs=True
+    )
+    model(**call)
+    words = model.get_input_embeddings()(call["input_ids"])
+    assert torch.equal((embeds[0] != words).all(-1), call["input_ids"] == IMAGE)
+
+
+@pytest.mark.parametrize("name", QWENS)
+def test_a_trace_of_packed_patches_is_a_table_and_no_picture(name: str) -> None:
+    model = catis.apply(build(name), "catis", r=R)
+    patches, sizes = qwen_images(((1, 4, 8), (1, 4, 8)))
+    seen = catis.trace(model, patches, grid_thw=sizes)
+    removed = [0, 3, 0, 3] if name == "Qwen2.5-VL" else [3, 3, 3, 3]
+    assert [block.removed for block in seen] == removed
+    assert seen[-1].provenance.shape == (2, 32)
+    expected = hosts.find(model).vit(patches, grid_thw=sizes).pooler_output
+    torch.testing.assert_close(seen.output.pooler_output, expected, rtol=1e-4, atol=1e-4)
+    assert "largest group" in seen._repr_html_()
+    with pytest.raises(ValueError, match="only still images"):
+        seen.show()
+    with pytest.raises(TypeError, match="also needs grid_thw: pass what its processor returned, by name"):
+        catis.trace(model, patches)
+    with pytest.raises(ValueError, match=r"images of \[24, 32\] patches cannot be watched in one call: pass one size"):
+        catis.trace(model, qwen_images()[0], grid_thw=qwen_images()[1])
+
+
 def naflex() -> tuple[Any, dict[str, Tensor]]:
     torch.manual_seed(3)
     config = hf.Siglip2VisionConfig(
@@ -234,6 +292,17 @@ def test_naflex_honours_its_mask(method: str) -> None:
     assert torch.equal(model(**{**call, "pixel_values": changed}).pooler_output, found.pooler_output)
 
 
+def test_a_trace_of_naflex_counts_visible_patches_alone() -> None:
+    model, call = naflex()
+    catis.apply(model, "catis", r=R)
+    pair = {key: value[1:2] for key, value in call.items()}
+    assert [block.tokens_left for block in catis.trace(model, pair.pop("pixel_values"), **pair)] == [12, 9, 6, 3]
+    with pytest.raises(TypeError, match="Siglip2VisionModel also needs pixel_attention_mask and spatial_shapes"):
+        catis.trace(model, call["pixel_values"])
+    with pytest.raises(ValueError, match=r"images of \[12, 15, 16\] patches cannot be watched in one call"):
+        catis.trace(model, call.pop("pixel_values"), **call)
+
+
 @torch.no_grad()
 def test_naflex_at_r_0_and_an_image_with_nothing_visible() -> None:
     model, call = naflex()
@@ -248,19 +317,20 @@ def test_naflex_at_r_0_and_an_image_with_nothing_visible() -> None:
         model(**call)
 
 
+@pytest.mark.parametrize("method", METHODS)
 @torch.no_grad()
-def test_idefics3_honours_the_mask_of_padded_images() -> None:
-    model = catis.apply(build("Idefics3").double(), "tome", r=R)
+def test_idefics3_honours_the_mask_of_padded_images(method: str) -> None:
+    model = catis.apply(build("Idefics3").double(), method, **options(method))
     vit, images = hosts.find(model).vit, pixels(2, 3, 32, 32, dtype=torch.float64)
     mask = torch.ones(2, 4, 4, dtype=torch.bool)
     mask[1, :, 3:] = False
     layers = [reference.siglip_layer(layer) for layer in vit.encoder.layers]
-    embedded, found = vit.embeddings(images, mask), vit(images, mask).last_hidden_state
+    embedded, last = vit.embeddings(images, mask), vit(images, mask).last_hidden_state
     for image, visible in enumerate(mask.flatten(1)):
-        tokens = reference.run(layers, embedded[image][visible], 0, "tome")
-        grid = vit.post_layernorm(reference.grid_of(tokens))
-        torch.testing.assert_close(found[image][visible], grid, rtol=0, atol=TOLERANCE)
-        assert not found[image][~visible].any()
+        tokens = reference.run(layers, embedded[image][visible], 0, method)
+        grid = slow.full_grid(tokens, vit.post_layernorm(torch.stack(tokens.patches)))
+        torch.testing.assert_close(last[image][visible], grid, rtol=0, atol=TOLERANCE)
+        assert not last[image][~visible].any()
 
 
 @torch.no_grad()

@@ -89,11 +89,11 @@ def test_five_thousand_records_are_one_page_of_few_megabytes(tmp_path):
     for at in range(5000):
         content = record(f"r{at:04}", model=f"m{at % 10}", data=f"d{at // 10 % 10}", gmacs=0.01 + at / 1e5)
         store.path(content.name).write_text(content.to_json())
-    start = time.perf_counter()
+    start = time.process_time()
     page = store_page(store, "")
     assert page.count("<tr") > 5000
     assert len(page) < 6e6
-    assert time.perf_counter() - start < 60
+    assert time.process_time() - start < 60
 
 
 POINT = {

@@ -60,8 +60,8 @@ def time_phases(
     Example:
         >>> import catis, timm
         >>> model = catis.apply(timm.create_model("test_vit").eval(), "mctf", r=8)
-        >>> found = time_phases(model, torch.zeros(1, 3, 160, 160), Precision(), repeats=1)
-        >>> found.choose > 0, found.attention_map > 0, found.unfused
+        >>> phases = time_phases(model, torch.zeros(1, 3, 160, 160), Precision(), repeats=1)
+        >>> phases.choose > 0, phases.attention_map > 0, phases.unfused
         (True, True, 0.0)
     """
     handle = hosts.find(model)

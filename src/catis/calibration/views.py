@@ -12,7 +12,7 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from catis.data.batches import batches
-from catis.data.images import ImageArrays, ImageFolder
+from catis.data.images import BrokenImage, ImageArrays, ImageFolder
 from catis.data.preprocessing import Preprocessing
 from catis.errors import CatisError
 
@@ -57,9 +57,14 @@ def prepared_images(
 
 def _from_folder(folder: str | Path, preprocessing: Preprocessing, limit: int | None) -> Tensor:
     source = ImageFolder(folder, preprocessing, limit)
-    read = [preprocessing.normalise(batch.pixels) for batch in batches(source, 32, workers=2) if batch.pixels]
+    read: list[Tensor] = []
+    broken: list[BrokenImage] = []
+    for batch in batches(source, 32, workers=2):
+        read += [preprocessing.normalise(batch.pixels)] if batch.pixels else []
+        broken += batch.broken
     if not read:
-        raise CatisError(f"none of {len(source)} images in {folder} could be read")
+        first = f"the first: {broken[0].name}: {broken[0].reason}"
+        raise CatisError(f"none of {len(source)} images in {folder} could be read; {first}")
     return torch.cat(read)
 
 

@@ -29,6 +29,7 @@ __all__ = [
     "ImageSize",
     "Limit",
     "MethodName",
+    "ModelKwargs",
     "ModelName",
     "Options",
     "Pretrained",
@@ -39,6 +40,7 @@ __all__ = [
     "Workers",
     "fetches_weights",
     "given_amount",
+    "model_settings",
     "of_computing",
     "of_images",
     "of_model",
@@ -98,6 +100,14 @@ Pretrained = Annotated[
 ]
 ImageSize = Annotated[
     int | None, of_model("--img-size", min=1, metavar="N", help="Side of the input; by default the model's.")
+]
+ModelKwargs = Annotated[
+    list[str] | None,
+    of_model(
+        "--model-kwargs",
+        metavar="NAME=VALUE",
+        help="Setting of timm.create_model, such as global_pool=avg; may be repeated. Classes follow the checkpoint.",
+    ),
 ]
 CropShare = Annotated[
     float | None,
@@ -161,7 +171,17 @@ def fetches_weights(model: str, checkpoint: Path | None, pretrained: bool | None
     return checkpoint is None and not is_zoo_model(model) and not Path(model).is_dir()
 
 
-def parse_options(texts: list[str] | None) -> dict[str, Any]:
+def model_settings(texts: list[str] | None, img_size: int | None = None) -> dict[str, Any]:
+    """What goes to timm.create_model.
+
+    Example:
+        >>> model_settings(["global_pool=avg"], 384)
+        {'global_pool': 'avg', 'img_size': 384}
+    """
+    return {**parse_options(texts, "--model-kwargs"), **({} if img_size is None else {"img_size": img_size})}
+
+
+def parse_options(texts: list[str] | None, flag: str = "--option") -> dict[str, Any]:
     """NAME=VALUE pairs; a value that is no Python literal is a string.
 
     Example:
@@ -172,9 +192,10 @@ def parse_options(texts: list[str] | None) -> dict[str, Any]:
     for text in texts or []:
         name, equals, value = text.partition("=")
         if not (equals and name.isidentifier()):
-            raise ValueError(f"--option {text}: expected NAME=VALUE, such as tau=0.8")
+            example = "global_pool=avg" if flag == "--model-kwargs" else "tau=0.8"
+            raise ValueError(f"{flag} {text}: expected NAME=VALUE, such as {example}")
         if name in options:
-            raise ValueError(f"--option {name} was given twice")
+            raise ValueError(f"{flag} {name} was given twice")
         options[name] = _literal(value)
     return options
 

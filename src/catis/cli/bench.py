@@ -16,10 +16,12 @@ from catis.cli.arguments import (
     Checkpoint,
     Device,
     ImageSize,
+    ModelKwargs,
     ModelName,
     Pretrained,
     Seed,
     Threads,
+    model_settings,
     of_computing,
     of_images,
     of_reduction,
@@ -72,6 +74,7 @@ def bench_command(
     device: Device = None,
     threads: Threads = None,
     img_size: ImageSize = None,
+    model_kwargs: ModelKwargs = None,
     data: Annotated[
         str | None, of_images(metavar="DIR", help="Folder of images: is reading them the bottleneck?")
     ] = None,
@@ -120,8 +123,7 @@ def bench_command(
         causes=causes,
         recipes=tuple(load_recipe(source) for source in recipe or ()),
     )
-    sized: dict[str, Any] = {} if img_size is None else {"img_size": img_size}
-    net = models.load_model(model, checkpoint, bool(pretrained), **sized)
+    net = models.load_model(model, checkpoint, bool(pretrained), **model_settings(model_kwargs, img_size))
     if checkpoint is None and not pretrained and not models.is_zoo_model(model) and not models.is_hf_model(model):
         console.print(f"[yellow]note:[/yellow] {model} has random weights, which are as fast as trained ones")
     with progress_bar(console) as bar:

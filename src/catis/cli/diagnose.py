@@ -19,6 +19,7 @@ from catis.cli.arguments import (
     CropShare,
     ImageSize,
     Limit,
+    ModelKwargs,
     ModelName,
     Options,
     Pretrained,
@@ -26,6 +27,7 @@ from catis.cli.arguments import (
     Seed,
     fetches_weights,
     given_amount,
+    model_settings,
     of_images,
     output_option,
     parse_options,
@@ -60,6 +62,7 @@ def diagnose_command(
     checkpoint: Checkpoint = None,
     pretrained: Pretrained = None,
     img_size: ImageSize = None,
+    model_kwargs: ModelKwargs = None,
     limit: Limit = None,
     corruption: Annotated[
         str, of_images(metavar="NAME", help="Any of the 15 ImageNet-C corruptions.")
@@ -96,7 +99,8 @@ def diagnose_command(
     else:
         create_method(method or "catis", **options)  # refused before a model is loaded
     weights, fetched = None if checkpoint is None else str(checkpoint), fetches_weights(model, checkpoint, pretrained)
-    net, preprocessing = ModelSpec(model, weights, fetched, img_size=img_size, crop_pct=crop_pct).load()
+    spec = ModelSpec(model, weights, fetched, model_settings(model_kwargs), img_size, crop_pct)
+    net, preprocessing = spec.load()
     with progress_bar(console) as bar:
         task = bar.add_task("images", total=None)
         diagnosis = diagnose(

@@ -22,6 +22,7 @@ from catis.cli.arguments import (
     Device,
     ImageSize,
     Limit,
+    ModelKwargs,
     ModelName,
     Options,
     Pretrained,
@@ -31,6 +32,7 @@ from catis.cli.arguments import (
     Workers,
     fetches_weights,
     given_amount,
+    model_settings,
     of_computing,
     of_images,
     of_model,
@@ -81,6 +83,7 @@ def eval_command(
     checkpoint: Checkpoint = None,
     pretrained: Pretrained = None,
     img_size: ImageSize = None,
+    model_kwargs: ModelKwargs = None,
     crop_pct: CropShare = None,
     mean: Annotated[Three | None, of_model(help="Mean of the channels; by default the model's.")] = None,
     std: Annotated[Three | None, of_model(help="Deviation of the channels; by default the model's.")] = None,
@@ -130,7 +133,7 @@ def eval_command(
     opened = None if store is None else runs.Store(store)  # before anything is computed: it may need an extra
     spec = runs.ModelSpec(
         model, None if checkpoint is None else str(checkpoint), fetches_weights(model, checkpoint, pretrained),
-        img_size=img_size, crop_pct=crop_pct, mean=mean, std=std, interpolation=interpolation,
+        model_settings(model_kwargs), img_size, crop_pct, mean, std, interpolation,
     )  # fmt: skip
     mapped = None if class_map is None else str(class_map)
     sets = [spec for text in data for spec in parse_data(text, limit=limit, seed=seed, class_map=mapped)]

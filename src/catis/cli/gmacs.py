@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 from rich.console import Console
 
 from catis.cli.arguments import (
@@ -11,9 +9,11 @@ from catis.cli.arguments import (
     Budget,
     ImageSize,
     MethodName,
+    ModelKwargs,
     ModelName,
     Options,
     given_amount,
+    model_settings,
     parse_options,
 )
 
@@ -27,6 +27,7 @@ def gmacs_command(
     method: MethodName = "catis",
     option: Options = None,
     img_size: ImageSize = None,
+    model_kwargs: ModelKwargs = None,
 ) -> None:
     """Count multiply-adds, vanilla and reduced. No weights are made, so models of any size are quick.
 
@@ -41,8 +42,7 @@ def gmacs_command(
     from catis.models import build_model
 
     reduction = Reduction.of(method, schedule, **options)
-    sized: dict[str, Any] = {} if img_size is None else {"img_size": img_size}
-    cost = compare_macs(build_model(model, device="meta", **sized), reduction)
+    cost = compare_macs(build_model(model, device="meta", **model_settings(model_kwargs, img_size)), reduction)
     say = Console(highlight=False, soft_wrap=True).print
     say(f"{model}, {cost.patches} patches + {cost.prefix} prefix tokens, {reduction}")
     say(f"vanilla   {cost.vanilla:10.2f} GMACs")

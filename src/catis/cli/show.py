@@ -13,11 +13,13 @@ from catis.cli.arguments import (
     Budget,
     Checkpoint,
     ImageSize,
+    ModelKwargs,
     Options,
     Pretrained,
     RecipeSource,
     fetches_weights,
     given_amount,
+    model_settings,
     of_picture,
     output_option,
     parse_options,
@@ -46,6 +48,7 @@ def show_command(
     checkpoint: Checkpoint = None,
     pretrained: Pretrained = None,
     img_size: ImageSize = None,
+    model_kwargs: ModelKwargs = None,
     after: Annotated[
         str,
         of_picture(metavar="BLOCKS", help="Draw after these blocks, such as 3,6,9; default: quarters of the depth."),
@@ -83,7 +86,7 @@ def show_command(
     usual = Schedule(11) if recipe is None else None
     wanted = wanted_recipe(method, r=amount or usual, recipe=recipe, **options)
     fetched = fetches_weights(model, checkpoint, pretrained)
-    net = load_model(model, checkpoint, fetched, **({} if img_size is None else {"img_size": img_size}))
+    net = load_model(model, checkpoint, fetched, **model_settings(model_kwargs, img_size))
     seen = trace_files(net, chosen, wanted, name_classes(net))
     if not fetched and checkpoint is None and not is_zoo_model(model) and not Path(model).is_dir():
         console.print(f"[yellow]note:[/yellow] {model} has random weights; add --checkpoint FILE or --pretrained")

@@ -15,11 +15,13 @@ from catis.cli.arguments import (
     Checkpoint,
     ImageSize,
     Limit,
+    ModelKwargs,
     ModelName,
     Pretrained,
     Seed,
     Threads,
     fetches_weights,
+    model_settings,
     output_option,
     progress_bar,
 )
@@ -82,6 +84,7 @@ def tune_command(
     checkpoint: Checkpoint = None,
     pretrained: Pretrained = None,
     img_size: ImageSize = None,
+    model_kwargs: ModelKwargs = None,
     limit: Limit = None,
     seed: Seed = 0,
     batch_size: BatchSize = 32,
@@ -106,7 +109,8 @@ def tune_command(
 
     console = Console()
     weights = None if checkpoint is None else str(checkpoint)
-    spec = ModelSpec(model, weights, fetches_weights(model, checkpoint, pretrained), img_size=img_size)
+    fetched, settings = fetches_weights(model, checkpoint, pretrained), model_settings(model_kwargs)
+    spec = ModelSpec(model, weights, fetched, settings, img_size)
     with threads_set(threads):
         net, preprocessing = spec.load()
         goal = Goal(tuple(budget or ()), None if max_drop is None else max_drop / 100, speedup, objective)

@@ -9,23 +9,9 @@ from itertools import accumulate, pairwise
 from numbers import Real
 from typing import Any
 
-__all__ = ["RLike", "Schedule", "capped"]
+from catis.core.amounts import bad, capped, count_of, counts_of, inflect_of, inflected, shaped
 
-_SPELLINGS = (
-    "expected an int >= 0 (tokens per block), a fraction in (0, 1) of the patch tokens per block, "
-    "a list with one int per block, or a tuple (r, inflect) with inflect in [-1, 1]"
-)
-_SHAPES = {"constant": 0.0, "decreasing": -1.0, "increasing": 1.0}
-
-
-def capped(r: int, num_patches: int) -> int:
-    """Tokens a block really removes: the budget contract, min(r, floor(N_p / 2)) (docs/methods.md).
-
-    Example:
-        >>> capped(23, 19), capped(3, 1)
-        (9, 0)
-    """
-    return min(r, num_patches // 2)
+__all__ = ["RLike", "Schedule"]
 
 
 @dataclass(frozen=True)
@@ -105,14 +91,14 @@ class Schedule:
         if isinstance(r, Schedule):
             return r
         if shape is not None:
-            r = _shaped(r, shape)
+            r = shaped(r, shape)
         if isinstance(r, tuple) and len(r) == 2:
-            return cls(_count(r[0], r), _inflect(r[1], r))
+            return cls(count_of(r[0], r), inflect_of(r[1], r))
         if isinstance(r, Sequence) and not isinstance(r, (str, bytes, tuple)):
-            return cls(tuple(_count(value, list(r)) for value in r))
+            return cls(tuple(count_of(value, list(r)) for value in r))
         if isinstance(r, float) and 0.0 < r < 1.0:
             return cls(float(r))
-        return cls(_count(r, r))
+        return cls(count_of(r, r))
 
     @classmethod
     def from_text(cls, text: str) -> Schedule:
@@ -142,7 +128,7 @@ class Schedule:
             return cls.of_budget(value["budget"])
         elif isinstance(value, Mapping) and {"kept", "patches"} <= set(value) <= {"kept", "patches", "budget"}:
             budget = value.get("budget")
-            return cls.of_kept(_counts(value["kept"]), _count(value["patches"], value), budget and float(budget))
+            return cls.of_kept(counts_of(value["kept"]), count_of(value["patches"], value), budget and float(budget))
         return cls.parse(value)
 
     def to_json(self) -> Any:
@@ -209,11 +195,11 @@ class Schedule:
             raise ValueError(f"{self}: the counts follow from what a model costs; hosts.find(model).bind finds them")
         if self.inflect:
             assert isinstance(self.r, int)
-            amounts = _inflected(self.r, self.inflect, depth)
+            amounts = inflected(self.r, self.inflect, depth)
         if not isinstance(amounts, tuple):
             return self
         if len(amounts) != depth:
-            raise _bad(list(amounts), f"{len(amounts)} entries for {depth} blocks")
+            raise bad(list(amounts), f"{len(amounts)} entries for {depth} blocks")
         if self.patches:
             return self
         return replace(self, r=amounts[0] if len(set(amounts)) == 1 else amounts, inflect=0.0)
@@ -273,51 +259,3 @@ def _value(text: str) -> RLike:
     if "," in text:
         return [int(part) for part in text.split(",")]
     return float(text) if "." in text else int(text)
-
-
-def _bad(given: Any, why: str) -> ValueError:
-    return ValueError(f"r={given!r}: {why}; {_SPELLINGS}")
-
-
-def _count(value: Any, given: Any) -> int:
-    if value is None:
-        raise _bad(given, "say how many tokens to remove")
-    if isinstance(value, bool) or not isinstance(value, Real):
-        raise _bad(given, f"{value!r} is a {type(value).__name__}, not a number of tokens")
-    if not math.isfinite(value):
-        raise _bad(given, f"{value!r} is not finite")
-    if value < 0:
-        raise _bad(given, f"{value!r} is negative")
-    number = float(value)
-    if not number.is_integer():
-        raise _bad(given, f"{value!r} is neither a whole number nor a fraction below 1")
-    return int(number)
-
-
-def _counts(values: Any) -> list[int]:
-    if not isinstance(values, Sequence) or isinstance(values, str):
-        raise _bad(values, "kept is not a list of numbers")
-    return [_count(value, list(values)) for value in values]
-
-
-def _inflect(value: Any, given: Any) -> float:
-    if isinstance(value, bool) or not isinstance(value, Real) or not -1 <= float(value) <= 1:
-        raise _bad(given, f"inflect {value!r} is outside [-1, 1]")
-    return float(value)
-
-
-def _inflected(r: int, inflect: float, depth: int) -> tuple[int, ...]:
-    """Linear in depth with mean r: inflect -1 goes from 2r to 0, +1 from 0 to 2r, as in the code of ToMe's authors."""
-    low = int(r * (1 - inflect))
-    step = (2 * r - 2 * low) / (depth - 1) if depth > 1 else 0.0
-    return tuple(int(low + step * block) for block in range(depth)) if depth > 1 else (r,)
-
-
-def _shaped(r: Any, shape: str) -> Any:
-    if shape not in _SHAPES:
-        raise ValueError(f"schedule={shape!r}: expected one of {sorted(_SHAPES)}, a list, or a Schedule")
-    if shape == "constant":
-        return r
-    if isinstance(r, (Sequence, float)) and not isinstance(r, (str, bytes)):
-        raise ValueError(f"schedule={shape!r} needs an int r, the mean; r={r!r} already says how it is spread")
-    return (r, _SHAPES[shape])

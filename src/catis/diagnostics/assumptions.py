@@ -43,8 +43,8 @@ def measure_assumptions(clean: Tensor, corrupted: Tensor) -> Assumptions:
     Example:
         >>> g = torch.Generator().manual_seed(0)
         >>> z = torch.randn(8, 64, 16, generator=g)
-        >>> found = measure_assumptions(z, z + 0.1 * torch.randn(8, 64, 16, generator=g))
-        >>> found.mean_share < 0.01, abs(found.token_cosine) < 0.02, found.isotropy > 0.9
+        >>> measured = measure_assumptions(z, z + 0.1 * torch.randn(8, 64, 16, generator=g))
+        >>> measured.mean_share < 0.01, abs(measured.token_cosine) < 0.02, measured.isotropy > 0.9
         (True, True, True)
     """
     noise = (corrupted - clean).double()

@@ -57,8 +57,8 @@ def _reduction_fields(reduction: Reduction) -> dict[str, Any]:
     known = {name: told.pop(name) for name in ("method", "options", "prop_attn")}
     counts = told.pop("r")
     told |= {"r": counts} if isinstance(counts, dict) and "kept" in counts else {}
-    one = r if isinstance(r, (int, float)) else None
-    return {**known, "r": one, "schedule": text, **({"further": told} if told else {})}
+    number = r if isinstance(r, (int, float)) else None
+    return {**known, "r": number, "schedule": text, **({"further": told} if told else {})}
 
 
 def outcome_of(images: Images, outcome: Predicted, vanilla: Predictions | None) -> dict[str, Any]:

@@ -59,8 +59,8 @@ def open_data(spec: DataSpec, preprocessing: Preprocessing) -> OpenData:
         ValueError: An image lies outside any class folder.
 
     Example:
-        >>> found = open_data(DataSpec("zoo-clean", limit=24), Preprocessing((96, 96), 1.0))
-        >>> len(found.source), found.folders[0]
+        >>> opened = open_data(DataSpec("zoo-clean", limit=24), Preprocessing((96, 96), 1.0))
+        >>> len(opened.source), opened.folders[0]
         (24, 'anchor')
     """
     if spec.name in ZOO:

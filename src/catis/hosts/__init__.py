@@ -3,7 +3,8 @@
 docs/hosts.md says how to write a host of your own.
 """
 
-from catis.hosts.handle import BlockLinears, Handle, ModelFacts
+from catis.hosts.facts import BlockLinears, ModelFacts
+from catis.hosts.handle import Handle
 from catis.hosts.lookup import find, known_hosts, register
 
 __all__ = ["BlockLinears", "Handle", "ModelFacts", "find", "known_hosts", "register"]

@@ -4,15 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import replace
-from typing import TYPE_CHECKING
 
 from catis.core.budget import fit_shape
 from catis.core.reduction import Reduction
 from catis.core.schedule import Schedule
 from catis.hosts.cost import ModelCost
-
-if TYPE_CHECKING:
-    from catis.hosts.handle import ModelFacts
+from catis.hosts.facts import ModelFacts
 
 __all__ = ["fitted"]
 

@@ -89,11 +89,11 @@ class Correction:
         if dtype not in self.hashes:
             known = ", ".join(self.hashes) or "no weights at all"
             raise ValueError(f"the weights were calibrated for a model in {known}; this one is in {dtype}")
-        found = weights_hash(vanilla)
-        if found != self.hashes[dtype]:
+        own = weights_hash(vanilla)
+        if own != self.hashes[dtype]:
             raise ValueError(
                 f"the calibrated weights belong to a model whose {dtype} weights have the hash {self.hashes[dtype]}, "
-                f"this model's have {found}: {self._why(vanilla)}"
+                f"this model's have {own}: {self._why(vanilla)}"
             )
 
     def difference(self, reduction: Reduction) -> str:

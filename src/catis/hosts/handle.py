@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from abc import ABC, abstractmethod
-from collections.abc import Iterator, Mapping
+from abc import abstractmethod
+from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import replace
 from functools import cached_property
-from typing import Any, ClassVar, NamedTuple
+from typing import Any, ClassVar
 
 from torch import Tensor, nn
 
@@ -15,47 +15,15 @@ from catis.core.block import Recorder
 from catis.core.reduction import Reduction
 from catis.data.preprocessing import Preprocessing
 from catis.hosts.budget import fitted
-from catis.hosts.correction import Calibrated, Correction
 from catis.hosts.cost import ModelCost
-from catis.hosts.swap import base_class, reduced_class, set_class, vanilla_unless_reduced
-from catis.hosts.weights import find_places, give_back, original_weights, replace_weights
+from catis.hosts.facts import BlockLinears, ModelFacts
+from catis.hosts.installation import Installation
+from catis.hosts.swap import vanilla_unless_reduced
 
-__all__ = ["BlockLinears", "Handle", "ModelFacts"]
-
-
-class ModelFacts(NamedTuple):
-    """What the core must know of a model.
-
-    Attributes:
-        depth: Number of blocks.
-        num_prefix: Prefix tokens: CLS, distillation, registers.
-        has_cls: Whether token 0 is a CLS token.
-        windowed: Blocks that attend in windows, which remove nothing.
-    """
-
-    depth: int
-    num_prefix: int
-    has_cls: bool
-    windowed: tuple[int, ...] = ()
-
-    def bound(self, reduction: Reduction) -> Reduction:
-        """A reduction, checked against such a model and fitted to it."""
-        return reduction.bound(self.depth, self.num_prefix, self.windowed)
+__all__ = ["Handle"]
 
 
-class BlockLinears(NamedTuple):
-    """The linear layers of one block.
-
-    Attributes:
-        attention: Those that run on the tokens that enter: query, key, value, gate, output.
-        mlp: Those that run on the tokens that leave the reduction.
-    """
-
-    attention: tuple[nn.Linear, ...]
-    mlp: tuple[nn.Linear, ...]
-
-
-class Handle(ABC):
+class Handle(Installation):
     """The Vision Transformer in a model. Made by `hosts.find`; subclassed once for each model library.
 
     A handle keeps nothing: the reduction lies on the model, what a forward call needs lies in the call.
@@ -74,10 +42,6 @@ class Handle(ABC):
 
     supported: ClassVar[str]
     """What this host supports, for error messages."""
-
-    def __init__(self, model: nn.Module, vit: nn.Module) -> None:
-        self.model: Any = model
-        self.vit: Any = vit
 
     @classmethod
     @abstractmethod
@@ -147,7 +111,7 @@ class Handle(ABC):
 
     @classmethod
     def overrides(cls, base: Any) -> dict[str, Any]:
-        """Methods of the reduced subclass of a model class; the forward alone, unless a library has more."""
+        """See `Installation.overrides`: the forward alone, unless a library has more."""
 
         def forward(vit: Any, reduction: Reduction, *args: Any, **kwargs: Any) -> Any:
             return cls(vit, vit).run(reduction, None, *args, **kwargs)
@@ -200,77 +164,10 @@ class Handle(ABC):
                 "use output='grid'"
             )
 
-    @property
-    def reduction(self) -> Reduction | None:
-        """What is on the model, None if nothing is."""
-        reduction: Reduction | None = vars(self.vit).get("catis_reduction")
-        return reduction
-
-    @property
-    def correction(self) -> Correction | None:
-        """The calibrated weights on the model, None if it has its own."""
-        calibrated = self._calibrated
-        return None if calibrated is None else calibrated.correction
-
-    @property
-    def vanilla_weights(self) -> dict[str, Tensor]:
-        """The state_dict of the whole model, without any calibrated weights that are on it."""
-        return original_weights(self.model, self._calibrated.replaced if self._calibrated else ())
-
-    def correction_of(self, values: Mapping[str, Tensor]) -> Correction:
-        """A correction with these values by parameter name, bound to the model's weights and its reduction."""
-        assert self.reduction is not None
-        return Correction.fitted(values, self.reduction, self.vanilla_weights)
-
-    @property
-    def _calibrated(self) -> Calibrated | None:
-        calibrated: Calibrated | None = vars(self.vit).get("catis_calibrated")
-        return calibrated
-
-    def install(self, reduction: Reduction, correction: Correction | None = None) -> None:
-        """Put a reduction on a model that `facts` accepted, in place of any that is there, and calibrated weights.
-
-        A reduction that removes nothing leaves the model's own class and forward, so that it is vanilla to the last
-        bit. Whether a correction belongs to the model and the reduction is for `Correction.check` to say; here it must
-        only fit the parameters. Nothing is changed if it does not.
-
-        Raises:
-            ValueError: A parameter cannot be replaced.
-        """
-        places = None if correction is None else find_places(self.model, correction.values)
-        self._give_back()
-        if correction is not None and places is not None:
-            replaced = replace_weights(places, correction.values)
-            vars(self.vit)["catis_calibrated"] = Calibrated(correction, replaced)
-        vars(self.vit)["catis_reduction"] = reduction  # before the class: another thread may be about to call it
-        base = base_class(self.vit)
-        set_class(self.vit, base if reduction.is_vanilla else reduced_class(base, type(self)))
-
-    def uninstall(self) -> None:
-        """Make a reduced model the vanilla one again, weights too; a vanilla one is left alone."""
-        self._give_back()
-        set_class(self.vit, base_class(self.vit))
-        vars(self.vit).pop("catis_reduction", None)
-
-    @contextmanager
-    def installed(self, reduction: Reduction, correction: Correction | None = None) -> Iterator[None]:
-        """`install` for the length of a with-block; what was on the model before comes back, also after an error."""
-        before, weights = self.reduction, self.correction
-        self.install(reduction, correction)
-        try:
-            yield
-        finally:
-            self.uninstall() if before is None else self.install(before, weights)
-
-    def _give_back(self) -> None:
-        if self._calibrated is not None:
-            give_back(self.model, self._calibrated.replaced)
-            del vars(self.vit)["catis_calibrated"]
-
-    def watch(self, inputs: Tensor, record: Recorder) -> Any:
+    def watch(self, inputs: Tensor, record: Recorder, **others: Any) -> Any:
         """Run the Vision Transformer alone, with a recorder on every block; returns what it returns."""
         assert self.reduction is not None
-        return self.run(self.reduction, record, inputs)
+        return self.run(self.reduction, record, inputs, **others)
 
     @contextmanager
     def watching(self, record: Recorder) -> Iterator[None]:

@@ -9,7 +9,7 @@ from typing import Any
 from torch import nn
 
 from catis.errors import UnsupportedModelError
-from catis.hosts.handle import ModelFacts
+from catis.hosts.facts import ModelFacts
 from catis.hosts.hf_families import FAMILIES, Family
 
 __all__ = ["SUPPORTED", "inspect"]

@@ -7,7 +7,7 @@ from typing import Any
 from torch import nn
 
 from catis.hosts.cost import BlockCost, ModelCost, linear_shapes, linears_in
-from catis.hosts.handle import BlockLinears
+from catis.hosts.facts import BlockLinears
 from catis.hosts.hf_families import Family
 
 __all__ = ["cost", "count_patches", "image_size"]

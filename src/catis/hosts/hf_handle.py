@@ -14,7 +14,8 @@ from catis.errors import UnsupportedModelError
 from catis.hosts import hf_check, hf_classifiers, hf_cost, hf_model
 from catis.hosts.correction import Correction
 from catis.hosts.cost import ModelCost, linears_in
-from catis.hosts.handle import BlockLinears, Handle, ModelFacts
+from catis.hosts.facts import BlockLinears, ModelFacts
+from catis.hosts.handle import Handle
 from catis.hosts.hf_cost import image_size
 from catis.hosts.hf_families import Family, family_of
 from catis.hosts.hf_processor import saved_preprocessing

@@ -32,11 +32,18 @@ PREFIX_ONLY = "catis_prefix_only"
 @cache
 def forward_like(base: Any) -> Callable[..., ModelOutput]:
     """The reduced forward of a model class: (model, reduction, the arguments of its own forward)."""
-    names = tuple(inspect.signature(base.forward).parameters)[1:]
+    parameters = dict(list(inspect.signature(base.forward).parameters.items())[1:])
+    names = tuple(parameters)
+    needed = [name for name, parameter in parameters.items() if _is_needed(parameter)]
     inputs = tuple(name for name in names if name not in ("attention_mask", "kwargs"))
 
     def forward(model: Any, reduction: Reduction, *args: Any, record: Recorder | None = None, **kwargs: Any) -> Any:
         given = {**dict(zip(names, args, strict=False)), **kwargs}
+        missing = [name for name in needed if name not in given]
+        if missing:
+            raise TypeError(
+                f"{base.__name__} also needs {' and '.join(missing)}: pass what its processor returned, by name"
+            )
         taken = {name: given.pop(name) for name in inputs if name in given}
         return run(model, reduction, taken, given, record)
 
@@ -80,6 +87,10 @@ def run(
     if wanted is not None:
         output["hidden_states"] = tuple(hidden)
     return output
+
+
+def _is_needed(parameter: inspect.Parameter) -> bool:
+    return parameter.default is inspect.Parameter.empty and parameter.kind is not inspect.Parameter.VAR_KEYWORD
 
 
 def _refuse(model: Any, flags: dict[str, Any]) -> None:

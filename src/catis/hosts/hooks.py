@@ -181,9 +181,9 @@ def _refuse_backward(module: nn.Module, x: Tensor) -> None:
 
 def _same_shape(module: nn.Module, before: Tensor, after: Any) -> Tensor:
     if not isinstance(after, Tensor) or after.shape != before.shape:
-        found = tuple(after.shape) if isinstance(after, Tensor) else type(after).__name__
+        given = tuple(after.shape) if isinstance(after, Tensor) else type(after).__name__
         raise ValueError(
-            f"a hook on a {type(module).__name__} returned {found}, expected a tensor of shape {tuple(before.shape)}: "
+            f"a hook on a {type(module).__name__} returned {given}, expected a tensor of shape {tuple(before.shape)}: "
             "under reduction a hook may change values, not the number of tokens"
         )
     return after

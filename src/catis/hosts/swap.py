@@ -21,7 +21,7 @@ from torch.fx import Proxy
 from catis.core.reduction import Reduction
 
 if TYPE_CHECKING:
-    from catis.hosts.handle import Handle
+    from catis.hosts.installation import Installation
 
 __all__ = ["Reduced", "base_class", "reduced_class", "set_class", "vanilla_unless_reduced"]
 
@@ -62,14 +62,14 @@ class Reduced(nn.Module):
 
 
 @cache
-def reduced_class(base: Any, host: type[Handle]) -> type[Reduced]:
+def reduced_class(base: Any, host: type[Installation]) -> type[Reduced]:
     """The reduced subclass of a model class."""
     names = {name: getattr(base, name) for name in ("__module__", "__qualname__", "__doc__")}
     own = {"catis_base": base, "catis_host": host, **host.overrides(base), **names}
     return type(base.__name__, (Reduced, base), own)
 
 
-def _rebuild(base: Any, host: type[Handle]) -> nn.Module:
+def _rebuild(base: Any, host: type[Installation]) -> nn.Module:
     kind = reduced_class(base, host)
     return kind.__new__(kind)
 

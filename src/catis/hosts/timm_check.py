@@ -12,7 +12,7 @@ from timm.models.vision_transformer import Block, VisionTransformer
 from torch import nn
 
 from catis.errors import UnsupportedModelError
-from catis.hosts.handle import ModelFacts
+from catis.hosts.facts import ModelFacts
 
 __all__ = ["FAMILIES", "SUPPORTED", "inspect", "is_timm", "reads_patches"]
 

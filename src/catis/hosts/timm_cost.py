@@ -9,7 +9,7 @@ from torch import nn
 
 from catis.errors import UnsupportedModelError
 from catis.hosts.cost import BlockCost, ModelCost, linear_shapes
-from catis.hosts.handle import BlockLinears
+from catis.hosts.facts import BlockLinears
 
 __all__ = ["cost", "weights_of"]
 

@@ -13,7 +13,8 @@ from catis.core.reduction import Reduction
 from catis.data.preprocessing import Preprocessing
 from catis.hosts import timm_check, timm_cost, timm_embed, timm_model
 from catis.hosts.cost import ModelCost, linears_in
-from catis.hosts.handle import BlockLinears, Handle, ModelFacts
+from catis.hosts.facts import BlockLinears, ModelFacts
+from catis.hosts.handle import Handle
 from catis.hosts.swap import base_class, vanilla_unless_reduced
 
 __all__ = ["TimmHandle"]

@@ -57,10 +57,10 @@ def _parts(model: Any, family: Family, layout: Hashable) -> list[BlockParts]:
     """The blocks for images of one layout: windowed ones know the windows."""
     windowed, parts = family.windowed(model), []
     for index, block in enumerate(family.blocks_of(model)):
-        one = family.parts(block)
-        if index in windowed and isinstance(one, QwenBlockParts) and isinstance(layout, Windows):
-            one = replace(one, windows=layout)
-        parts.append(one.heard())
+        split = family.parts(block)
+        if index in windowed and isinstance(split, QwenBlockParts) and isinstance(layout, Windows):
+            split = replace(split, windows=layout)
+        parts.append(split.heard())
     return parts
 
 

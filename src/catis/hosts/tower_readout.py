@@ -172,13 +172,13 @@ def _lengths(bounds: Tensor) -> list[int]:
 
 def _windows_of_images(lengths: Sequence[int], windows: Sequence[int]) -> list[list[int]]:
     """Sizes of the windows of each image; windows never reach over the end of one."""
-    found, left = [], iter(windows)
+    windows_of, left = [], iter(windows)
     for length in lengths:
         sizes: list[int] = []
         while sum(sizes) < length:
             sizes.append(next(left))
-        found.append(sizes)
-    return found
+        windows_of.append(sizes)
+    return windows_of
 
 
 Embed = Callable[..., Packed]

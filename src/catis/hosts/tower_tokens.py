@@ -130,12 +130,12 @@ def _kept(placeholder: Tensor, images: int, counts: Counts) -> Tensor | None:
         images: Images in the call.
         counts: Placeholders of each.
     """
-    found = int(placeholder.sum())
-    if found == images * counts.left:
+    places = int(placeholder.sum())
+    if places == images * counts.left:
         return None
-    if found != images * counts.full:
+    if places != images * counts.full:
         raise ValueError(
-            f"{found} image tokens for {images} images: expected {counts.full} each, as the processor writes them, or "
+            f"{places} image tokens for {images} images: expected {counts.full} each, as the processor writes them, or "
             f"{counts.left}, as many as the vision tower leaves"
         )
     place = placeholder.long().cumsum(1) - 1

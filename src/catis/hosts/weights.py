@@ -51,13 +51,13 @@ def weights_hash(weights: Mapping[str, Tensor], dtype: torch.dtype | None = None
         >>> weights_hash(layer.state_dict(), torch.float16) == weights_hash(layer.half().state_dict())
         True
     """
-    found = hashlib.blake2b(digest_size=16)
+    digest = hashlib.blake2b(digest_size=16)
     for name, tensor in sorted(weights.items()):
         cast = tensor.detach() if dtype is None or not tensor.is_floating_point() else tensor.detach().to(dtype)
-        found.update(f"{name} {cast.dtype} {tuple(cast.shape)}".encode())
+        digest.update(f"{name} {cast.dtype} {tuple(cast.shape)}".encode())
         flat = cast.cpu().contiguous().reshape(-1)
-        found.update(flat.view(torch.uint8).numpy().data if flat.numel() else b"")
-    return found.hexdigest()
+        digest.update(flat.view(torch.uint8).numpy().data if flat.numel() else b"")
+    return digest.hexdigest()
 
 
 def find_places(model: nn.Module, values: Mapping[str, Tensor]) -> list[Place]:

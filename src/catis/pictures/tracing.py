@@ -35,7 +35,7 @@ class Trace(Sequence[BlockTrace]):
     Attributes:
         blocks: One entry per block.
         output: What the model returned.
-        images: (B, 3, H, W) the inputs, back in [0, 1].
+        images: (B, 3, H, W) the inputs, back in [0, 1]; patches that a processor has cut are as they were given.
     """
 
     blocks: tuple[BlockTrace, ...]
@@ -161,15 +161,17 @@ def quarters(depth: int) -> list[int]:
     return sorted({max(round(depth * part / 4), 1) for part in (1, 2, 3, 4)})
 
 
-def trace(model: nn.Module, images: Tensor) -> Trace:
+def trace(model: nn.Module, images: Tensor, **inputs: Any) -> Trace:
     """Run a reduced model and keep what each block decided. The model itself keeps nothing.
 
     Args:
         model: A model under `catis.apply`.
-        images: (B, 3, H, W), preprocessed as for the model.
+        images: (B, 3, H, W), preprocessed as for the model; for a vision tower that takes patches of images of any
+            size (Qwen's, SigLIP 2), these patches, which a table can show but no picture.
+        inputs: What else the vision tower takes, by its own names: `grid_thw`, `spatial_shapes` and so on.
 
     Raises:
-        ValueError: The model is not reduced.
+        ValueError: The model is not reduced, or the images are of several sizes, which end with different tokens.
 
     Example:
         >>> import catis, timm, torch
@@ -183,8 +185,9 @@ def trace(model: nn.Module, images: Tensor) -> Trace:
         raise ValueError(f"{type(model).__name__} is not reduced: call catis.apply(model, ...) before catis.trace")
     blocks: list[BlockTrace] = []
     with torch.no_grad():
-        output = handle.watch(images, lambda record: blocks.append(BlockTrace.of(record)))
-    return Trace(tuple(blocks), output, denormalise(images, asdict(handle.preprocessing())))
+        output = handle.watch(images, lambda record: blocks.append(BlockTrace.of(record)), **inputs)
+    seen = images if images.ndim < 4 else denormalise(images, asdict(handle.preprocessing()))
+    return Trace(tuple(blocks), output, seen)
 
 
 def _at_patches(values: Tensor, provenance: Tensor) -> Tensor:

@@ -105,7 +105,7 @@ def load_recipe(source: RecipeLike) -> Recipe:
         return source
     if isinstance(source, Mapping):
         return Recipe.from_json(source)
-    file = _found(source)
+    file = _file_of(source)
     content = _content(file)
     entry = content.get("weights") if isinstance(content, Mapping) else None
     recipe = Recipe.from_json(content, str(file), None if entry is None else read_weights(entry, file))
@@ -123,7 +123,7 @@ def _content(file: Path) -> Any:
         raise ValueError(f"{file} is not valid {kind}: {error}") from error
 
 
-def _found(source: str | os.PathLike[str]) -> Path:
+def _file_of(source: str | os.PathLike[str]) -> Path:
     path = Path(source)
     if path.is_dir():
         return _in_folder(path)
@@ -139,7 +139,7 @@ def _in_folder(folder: Path) -> Path:
     file = folder / FILE_NAME
     if file.is_file():
         return file
-    inner = sorted(found.parent.name for found in folder.glob(f"*/{FILE_NAME}"))
+    inner = sorted(file.parent.name for file in folder.glob(f"*/{FILE_NAME}"))
     if inner:
         known = ", ".join(str(folder / name) for name in inner)
         raise FileNotFoundError(f"{folder} holds no recipe itself but folders with one each; take one of {known}")

@@ -50,9 +50,9 @@ def read_weights(entry: Any, recipe: Path) -> Correction:
     if not file.is_file():
         raise ValueError(f"{recipe}: its calibrated weights, {name}, are not beside it")
     with file.open("rb") as opened:
-        found = hashlib.file_digest(opened, "sha256").hexdigest()
-    if found != entry["sha256"]:
-        raise ValueError(f"{recipe}: {name} is damaged or of another recipe: sha256 {found}, not {entry['sha256']}")
+        digest = hashlib.file_digest(opened, "sha256").hexdigest()
+    if digest != entry["sha256"]:
+        raise ValueError(f"{recipe}: {name} is damaged or of another recipe: sha256 {digest}, not {entry['sha256']}")
     return _read(file, recipe, hashes)
 
 

@@ -6,9 +6,10 @@ import math
 from dataclasses import dataclass
 from typing import ClassVar, Literal
 
+from catis.core.amounts import capped
 from catis.core.method import Method
 from catis.core.plan import Blend
-from catis.core.schedule import Schedule, capped
+from catis.core.schedule import Schedule
 from catis.methods.pitome import PiToMe
 from catis.methods.tofu import ToFu
 from catis.methods.tome import ToMe

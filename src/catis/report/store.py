@@ -95,19 +95,19 @@ def _answer(records: Sequence[Record]) -> str:
     """The largest saving that costs at most one point, over all pairs of a reduced and a vanilla run."""
     best: tuple[float, Record, Record] | None = None
     for own in _groups(records).values():
-        vanilla = [one for one in own if series_of(one, _largest(own)) == "vanilla"]
-        reduced = [one for one in own if one.method != "vanilla"]
-        close = [one for one in reduced if vanilla and one.top1 >= vanilla[0].top1 - 1]
-        for one in close:
-            saved = 1 - one.gmacs / one.gmacs_vanilla
+        vanilla = [run for run in own if series_of(run, _largest(own)) == "vanilla"]
+        reduced = [run for run in own if run.method != "vanilla"]
+        close = [run for run in reduced if vanilla and run.top1 >= vanilla[0].top1 - 1]
+        for run in close:
+            saved = 1 - run.gmacs / run.gmacs_vanilla
             if best is None or saved > best[0]:
-                best = saved, one, vanilla[0]
+                best = saved, run, vanilla[0]
     if best is None:
         return "No reduced run stays within one point of the vanilla model on the same images."
-    saved, one, vanilla_run = best
+    saved, run, vanilla_run = best
     return (
-        f"{one.model} on {one.data_title} needs {100 * saved:.0f} % fewer multiply-adds with {one.method_title} "
-        f"{one.schedule} and is right on {one.top1:.1f} % of {one.n_read} images instead of {vanilla_run.top1:.1f} %: "
+        f"{run.model} on {run.data_title} needs {100 * saved:.0f} % fewer multiply-adds with {run.method_title} "
+        f"{run.schedule} and is right on {run.top1:.1f} % of {run.n_read} images instead of {vanilla_run.top1:.1f} %: "
         f"the largest saving here that costs at most one point."
     )
 
@@ -142,9 +142,9 @@ def _pair_table(pairs: Sequence[Pair], against: str) -> Table:
     rows: list[list[Any]] = []
     for pair in pairs:
         if pair.difference is not None:
-            record, found = pair.record, pair.difference
-            points = f"{found.points:+.2f} ({found.low:+.2f} to {found.high:+.2f})"
-            counts = [found.gained, found.lost, found.n, f"{found.p_value:.2g}"]
+            record, difference = pair.record, pair.difference
+            points = f"{difference.points:+.2f} ({difference.low:+.2f} to {difference.high:+.2f})"
+            counts = [difference.gained, difference.lost, difference.n, f"{difference.p_value:.2g}"]
             rows.append([record.model, record.data_title, record.method_title, record.schedule, points, *counts])
     absent = Counter(pair.problem for pair in pairs if pair.difference is None)
     note = "Image by image, bootstrap interval, McNemar's p; not corrected for many comparisons."

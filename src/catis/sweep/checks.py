@@ -34,8 +34,8 @@ def look_for_inputs(jobs: Sequence[Job]) -> Inputs:
     Example:
         >>> from catis.runs.spec import ModelSpec, RunSpec
         >>> spec = RunSpec(ModelSpec("tiny-6", checkpoint="/none.safetensors"), DataSpec("zoo-clean", limit=24))
-        >>> found = look_for_inputs([Job("small", "vanilla", "zoo-clean", spec)])
-        >>> found.images, found.problems
+        >>> inputs = look_for_inputs([Job("small", "vanilla", "zoo-clean", spec)])
+        >>> inputs.images, inputs.problems
         ([24], ['models.small: checkpoint /none.safetensors is not there'])
     """
     problems: dict[str, None] = {}  # a set that keeps its order

@@ -64,8 +64,8 @@ def preview(file: Path, jobs: Sequence[Job], store: Path) -> Preview:
     Example:
         >>> from catis.runs.spec import DataSpec, ModelSpec, RunSpec
         >>> spec = RunSpec(ModelSpec("tiny-6"), DataSpec("zoo-clean", limit=24), batch_size=2)
-        >>> found = preview(Path("plan.toml"), [Job("small", "vanilla", "zoo-clean", spec)], Path("no-store"))
-        >>> [(line.images, line.share, line.state) for line in found.lines]
+        >>> seen = preview(Path("plan.toml"), [Job("small", "vanilla", "zoo-clean", spec)], Path("no-store"))
+        >>> [(line.images, line.share, line.state) for line in seen.lines]
         [(24, 1.0, 'to do')]
     """
     gmacs, inputs = costs(file, jobs), look_for_inputs(jobs)
