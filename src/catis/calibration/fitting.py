@@ -15,6 +15,7 @@ from torch import Tensor, nn
 from catis.calibration.blocks import Entrance, inputs_of, scale_of
 from catis.calibration.ridge import NormalEquations, best_step
 from catis.calibration.targets import group_means, row_weights
+from catis.calibration.views import View
 from catis.core.block import Course, attend, reduce_tokens, run_block
 from catis.core.parts import BlockParts
 from catis.core.state import TokenState
@@ -36,6 +37,7 @@ class Stream:
         target: (B, N, C) what the tokens should be after the part of the block that is being fitted.
         full: Tokens of the vanilla model at its own input size, where the reduction feeds a smaller image: the prefix
             follows these, the patches have no counterpart there. None where the sizes are the same.
+        corrupted: Whether the vanilla model saw the images before they were corrupted.
     """
 
     images: Tensor
@@ -45,17 +47,18 @@ class Stream:
     vanilla: Tensor
     target: Tensor = field(default_factory=lambda: torch.empty(0))
     full: Tensor | None = None
+    corrupted: bool = False
 
     @classmethod
-    def of(cls, images: Tensor, held_out: bool, entrance: Entrance, full: Entrance | None = None) -> Stream:
-        """A batch before the first block, and at the model's own input size if that is another."""
-        own = None if full is None else full.tokens
-        return cls(images, held_out, entrance.tokens, entrance.state, entrance.tokens, full=own)
+    def of(cls, view: View, entrance: Entrance, vanilla: Tensor, full: Tensor | None) -> Stream:
+        """A batch before the first block, for the reduced model and for the vanilla one."""
+        seen = entrance.tokens, entrance.state
+        return cls(view.images, view.held_out, *seen, vanilla, full=full, corrupted=view.corrupted)
 
     @property
     def differs(self) -> bool:
         """Whether the tokens are others than vanilla's by now."""
-        return self.full is not None or self.tokens.shape != self.vanilla.shape
+        return self.full is not None or self.corrupted or self.tokens.shape != self.vanilla.shape
 
     def vanilla_end(self) -> tuple[Tensor, TokenState]:
         """Tokens of the vanilla model after the last block, at its own input size, and what goes with them."""
@@ -102,7 +105,7 @@ class BlockFit:
     def run(self, streams: Sequence[Stream]) -> None:
         """Fit the layers in place, and take all streams to the next block."""
         self._follow_vanilla(streams)
-        if streams[0].differs:
+        if any(stream.differs for stream in streams):
             self._fit(self.linears.attention[-1], streams, self._attention_error)
         for stream in streams:
             self._reduce(stream)

@@ -35,7 +35,7 @@ class Outcome:
 
     Attributes:
         weights: New values of the parameters that changed, by their names in the model.
-        before: Mean distance of held-out answers from vanilla's, before.
+        before: Distance of held-out answers from vanilla's before, which is the unit: 1.
         after: The same, after.
         shares: Per block, how much of the step was accepted; 0 where none was.
         head: Whether the classifier was fitted too.
@@ -87,15 +87,20 @@ class Calibrator:
         self.blocks = ModelBlocks(handle, reduction)
         self.original = {name: value.clone() for name, value in self.model.named_parameters()}
         device = next(self.model.parameters()).device
-        views = [(images.to(device), held_out) for images, held_out in batches]
-        self.head = classifier_in(handle, views[0][0])
-        self.answers = [answer_of(handle, self.model(images)) if held_out else None for images, held_out in views]
+        views = [view.to(device) for view in batches]
+        self.head = classifier_in(handle, views[0].images)
+        self.answers = [answer_of(handle, self.model(view.whole)) if view.held_out else None for view in views]
         own_size = ModelBlocks(handle, replace(reduction, input_size=None)) if reduction.input_size else None
-        self.streams = [
-            Stream.of(*view, self.blocks.enter(view[0]), None if own_size is None else own_size.enter(view[0]))
-            for view in views
-        ]
-        self.fits = list(self._fits(views[0][0], own_size))
+        self.streams = [self._stream(view, own_size) for view in views]
+        self.fits = list(self._fits(views[0].images, own_size))
+        self.scales: dict[bool, float] = {}
+
+    def _stream(self, view: View, own_size: ModelBlocks | None) -> Stream:
+        """A batch before the first block; the vanilla model gets the images before they were corrupted."""
+        entrance = self.blocks.enter(view.images)
+        vanilla = self.blocks.enter(view.whole).tokens if view.corrupted else entrance.tokens
+        full = None if own_size is None else own_size.enter(view.whole).tokens
+        return Stream.of(view, entrance, vanilla, full)
 
     def _fits(self, images: Tensor, own_size: ModelBlocks | None) -> Iterator[BlockFit]:
         entrance = self.blocks.enter(images[:1])
@@ -108,8 +113,8 @@ class Calibrator:
 
     def run(self, progress: Progress | None = None) -> Outcome:
         """Fit all blocks, then the classifier."""
-        before = self._distance(0, self._entered())
-        outcome = Outcome(before, before)
+        self.scales = {kind: max(mean, 1e-9) for kind, mean in self._distances(0, self._entered()).items()}
+        outcome = Outcome(before=1.0, after=1.0)
         outcome.held_out = sum(len(stream.images) for stream in self.streams if stream.held_out)
         outcome.fitted = sum(len(stream.images) for stream in self.streams) - outcome.held_out
         for fit in self.fits:
@@ -164,16 +169,21 @@ class Calibrator:
         return [(stream.tokens, stream.state) for stream in self.streams]
 
     def _distance(self, start: int, entered: Entered) -> float:
-        """Mean distance of held-out answers, with the blocks from `start` on as they are."""
-        apart = []
+        """Distance of held-out answers in units of what it was before, clean and corrupted images counting alike."""
+        means = self._distances(start, entered)
+        return sum(mean / self.scales[kind] for kind, mean in means.items()) / len(means)
+
+    def _distances(self, start: int, entered: Entered) -> dict[bool, float]:
+        """Mean distance of held-out clean and of corrupted images, with the blocks from `start` on as they are."""
+        apart: dict[bool, list[Tensor]] = {}
         for stream, (tokens, state), answer in zip(self.streams, entered, self.answers, strict=True):
             if answer is None:
                 continue
             for fit in self.fits[start:]:
                 tokens, state = fit.pass_by(tokens, state)
             reduced, _ = answer_of(self.handle, self.blocks.leave(stream.images, tokens, state))
-            apart.append(distances(answer[0], reduced, answer[1]))
-        return float(torch.cat(apart).mean())
+            apart.setdefault(stream.corrupted, []).append(distances(answer[0], reduced, answer[1]))
+        return {kind: float(torch.cat(own).mean()) for kind, own in apart.items()}
 
     def _feature(self, head: nn.Linear, stream: Stream, tokens: Tensor, state: TokenState) -> Tensor:
         """(B, C) what the classifier reads when the last block gives these tokens."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import torch
@@ -20,13 +20,35 @@ __all__ = ["FEWEST", "ImagesLike", "View", "both_views", "prepared_images", "vie
 
 ImagesLike = str | Path | Tensor | Iterable[Any]
 """A folder, prepared images as one tensor or in batches (as a DataLoader gives them), or uint8 (H, W, 3) arrays."""
-View = tuple[Tensor, bool]
-"""(B, 3, H, W) prepared images, and whether they are held out."""
 FEWEST = 8
 """Images below which nothing can be fitted and checked."""
 HELD_OUT = 4  # every fourth image
 NOISE, CONTRAST, BLUR = 0.18, 0.3, 2.0
 """Severity 3 of ImageNet-C's Gaussian noise and contrast, and a blur of 2 pixels."""
+
+
+class View(NamedTuple):
+    """A batch of images as the reduced model sees them.
+
+    Attributes:
+        images: (B, 3, H, W) prepared images.
+        whole: The same before they were corrupted: what the vanilla model sees.
+        held_out: Whether they choose and accept, instead of being fitted.
+    """
+
+    images: Tensor
+    whole: Tensor
+    held_out: bool
+
+    @property
+    def corrupted(self) -> bool:
+        """Whether the two models see different images."""
+        return self.whole is not self.images
+
+    def to(self, device: torch.device) -> View:
+        """The same on a device."""
+        images = self.images.to(device)
+        return View(images, self.whole.to(device) if self.corrupted else images, self.held_out)
 
 
 def prepared_images(
@@ -88,7 +110,12 @@ def _from_batches(images: Iterable[Any], preprocessing: Preprocessing, limit: in
 
 
 def views(
-    images: Tensor, preprocessing: Preprocessing, batch_size: int, seed: int = 0, held_out: Tensor | None = None
+    images: Tensor,
+    preprocessing: Preprocessing,
+    batch_size: int,
+    seed: int = 0,
+    held_out: Tensor | None = None,
+    rounds: int = 1,
 ) -> Iterator[View]:
     """All images clean, and every second one flipped and corrupted as well; both views of an image on the same side.
 
@@ -96,25 +123,49 @@ def views(
         images: (n, 3, H, W) prepared images.
         preprocessing: How they were prepared.
         batch_size: Views per batch.
-        seed: Of the noise; the same one gives the same views.
+        seed: Of what is random; the same one gives the same views.
         held_out: Images of their own that are held out; by default every fourth of `images`.
+        rounds: How often the images that are fitted are seen, from the second time on as crops of them.
 
     Example:
         >>> made = list(views(torch.zeros(8, 3, 16, 16), Preprocessing(), batch_size=4))
-        >>> [(len(batch), held_out) for batch, held_out in made]
+        >>> [(len(view.images), view.held_out) for view in made]
         [(4, False), (2, False), (3, False), (2, True), (1, True)]
     """
     if held_out is None:
         checks = torch.arange(len(images)) % HELD_OUT == HELD_OUT - 1
         images, held_out = images[~checks], images[checks]
-    for side, own in enumerate((images, held_out)):
-        for view in both_views(own, preprocessing, seed):
-            yield from ((batch, bool(side)) for batch in torch.split(view, batch_size))
+    generator = torch.Generator().manual_seed(seed)
+    sides = [(images, False), *((_cropped(images, generator), False) for _ in range(1, rounds)), (held_out, True)]
+    for turn, (own, side) in enumerate(sides):
+        for whole, damaged in both_views(own, preprocessing, seed + (0 if side else turn), (turn % 2) * (not side)):
+            for start in range(0, len(whole), batch_size):
+                batch = whole[start : start + batch_size]
+                seen = batch if damaged is whole else damaged[start : start + batch_size]
+                yield View(seen, batch, side)
 
 
-def both_views(images: Tensor, preprocessing: Preprocessing, seed: int = 0) -> tuple[Tensor, Tensor]:
-    """Images as they are, and every second one flipped and corrupted."""
-    return images, _damaged(images[::2].flip(-1), preprocessing, torch.Generator().manual_seed(seed))
+def both_views(
+    images: Tensor, preprocessing: Preprocessing, seed: int = 0, start: int = 0
+) -> tuple[tuple[Tensor, Tensor], tuple[Tensor, Tensor]]:
+    """Images as they are, and every second one flipped and corrupted; of each, before and after corruption."""
+    flipped = images[start::2].flip(-1)
+    return (images, images), (flipped, _damaged(flipped, preprocessing, torch.Generator().manual_seed(seed)))
+
+
+def _cropped(images: Tensor, generator: torch.Generator) -> Tensor:
+    """A random part of each image, at least half of a side, at the size of the whole; every second one flipped."""
+    count, side = len(images), torch.rand(len(images), generator=generator) * 0.5 + 0.5
+    place = (torch.rand(count, 2, generator=generator) * 2 - 1) * (1 - side)[:, None]
+    turned = torch.where(torch.arange(count) % 2 == 0, 1.0, -1.0)
+    grid = torch.zeros(count, 2, 3)
+    grid[:, 0, 0], grid[:, 1, 1], grid[:, :, 2] = side * turned, side, place
+    return F.grid_sample(
+        images,
+        F.affine_grid(grid, list(images.shape), align_corners=False),
+        align_corners=False,
+        padding_mode="reflection",
+    )
 
 
 def _damaged(images: Tensor, preprocessing: Preprocessing, generator: torch.Generator) -> Tensor:

@@ -29,8 +29,10 @@ PASSES = 6.0
 """Vanilla passes that a calibration costs at most."""
 VIEWS = 1.5
 """Views per image."""
-FITTED = 0.5
+FITTED = 0.4
 """Most of the allowance that the calibration may take."""
+ROUNDS = 4
+"""How often an image is fitted at the most, each time as another part of it."""
 TRIED = 64
 """Images that a quick calibration is fitted on."""
 SEARCHED = 256
@@ -117,9 +119,9 @@ def tune_at(
     handle, started = hosts.find(model), time.monotonic()
     space, split = Space(handle, budget), images.split
     vanilla = macs_of(handle, Reduction.none()) / 1e9
-    fitted = _affordable(split, vanilla, allowance) if "calibration" in levers else 0
+    fitted, rounds = _affordable(split, vanilla, allowance) if "calibration" in levers else (0, 1)
     if fitted:
-        allowance.reserve(_work(fitted + len(split.choose), vanilla))
+        allowance.reserve(_work(fitted * rounds + len(split.choose), vanilla))
     how: dict[str, Any] = {"levers": levers, "seed": seed, "tell": tell, "answer": answer}
     if fitted >= 2 * FEWEST:
         how["trial"] = _trial(model, images, min(TRIED, fitted), vanilla, seed, batch_size)
@@ -128,7 +130,7 @@ def tune_at(
     correction, after, interrupted = None, finding.distance, search.interrupted
     if fitted and not interrupted:
         try:
-            correction, after = _calibrate(model, finding, images, fitted, seed, batch_size, tell)
+            correction, after = _calibrate(model, finding, images, fitted, rounds, seed, batch_size, tell)
         except KeyboardInterrupt:
             interrupted = True
     share, minutes = macs_of(handle, finding.reduction) / 1e9 / vanilla, (time.monotonic() - started) / 60
@@ -145,7 +147,7 @@ def _trial(model: nn.Module, images: Images, fitted: int, vanilla: float, seed: 
     split, held_out = images.split, images.split.choose[: max(FEWEST, fitted // 2)]
     batches = list(views(split.fit[:fitted], images.preprocessing, batch_size, seed, held_out=held_out))
     unseen = split.fit[fitted:SEARCHED] if len(split.fit) >= 2 * fitted else split.choose
-    judge = Objective(model, unseen, images.preprocessing, batch_size=batch_size, seed=seed)
+    judge = Objective(model, unseen, images.preprocessing, batch_size=batch_size, seed=seed, restored=True)
 
     def distance(reduction: Reduction) -> float:
         weights = calibrated_weights(model, reduction, batches).weights
@@ -159,11 +161,11 @@ def macs_of(handle: Handle, reduction: Reduction) -> int:
     return count_macs(handle.cost_under(reduction), handle.facts, reduction)
 
 
-def _affordable(split: Split, vanilla: float, allowance: Allowance) -> int:
-    """Images that can be calibrated on within the allowance; none if that would be too few to help."""
+def _affordable(split: Split, vanilla: float, allowance: Allowance) -> tuple[int, int]:
+    """Images that can be calibrated on within the allowance (none if too few to help), and how often each is seen."""
     most = int(FITTED * allowance.total / _work(1, vanilla)) - len(split.choose)
     images = min(len(split.fit), most)
-    return images if images >= FEWEST else 0
+    return (images, min(most // images, ROUNDS)) if images >= FEWEST else (0, 1)
 
 
 def _calibrate(
@@ -171,13 +173,15 @@ def _calibrate(
     finding: Finding,
     images: Images,
     fitted: int,
+    rounds: int,
     seed: int,
     batch_size: int,
     tell: Callable[[str, float], None] | None,
 ) -> tuple[Correction | None, float]:
     """Calibrated weights, if the images that choose say that they help, and the distance that holds."""
     split = images.split
-    batches = list(views(split.fit[:fitted], images.preprocessing, batch_size, seed, held_out=split.choose))
+    how: dict[str, Any] = {"held_out": split.choose, "rounds": rounds}
+    batches = list(views(split.fit[:fitted], images.preprocessing, batch_size, seed, **how))
 
     def progress(done: int, total: int) -> None:
         if tell is not None:
@@ -188,8 +192,7 @@ def _calibrate(
         return None, finding.distance
     handle = hosts.find(model)
     correction = Correction.fitted(outcome.weights, finding.reduction, handle.vanilla_weights)
-    distance = images.choose.distance(finding.reduction, None, correction)
-    return (correction, distance) if distance < finding.distance else (None, finding.distance)
+    return correction, images.choose.distance(finding.reduction, None, correction)
 
 
 def _sizes(space: Space) -> Sequence[int | None]:

@@ -26,6 +26,7 @@ SHAPES: dict[str, tuple[float, ...]] = {
     "rising": (0.5, 0.75, 1.0, 1.25, 1.5),
     "falling": (1.5, 1.25, 1.0, 0.75, 0.5),
     "spared start": (0.2, 1.2, 1.2, 1.0, 0.8),
+    "middle": (0.3, 0.9, 2.0, 1.0, 0.5),
 }
 """Shapes to start from: how fast tokens go at five places from the first block to the last."""
 

@@ -93,6 +93,7 @@ class Objective:
         batch_size: Images per batch.
         seed: Of the corrupted views.
         damaged: Whether corrupted views are looked at besides the clean ones.
+        restored: Whether vanilla answers to corrupted views as to the images before, as calibration aims at.
     """
 
     def __init__(
@@ -104,13 +105,18 @@ class Objective:
         batch_size: int = 32,
         seed: int = 0,
         damaged: bool = True,
+        restored: bool = False,
     ) -> None:
         self.handle = hosts.find(model)
-        self._batches = (
-            _in_turn(images, preprocessing, batch_size, seed) if damaged else list(torch.split(images, batch_size))
+        pairs = (
+            _in_turn(images, preprocessing, batch_size, seed)
+            if damaged
+            else [(batch, batch) for batch in torch.split(images, batch_size)]
         )
+        self._batches = [seen for _, seen in pairs]
         with torch.inference_mode():
-            self._answers = [answer_of(self.handle, self._run(batch)) for batch in self._batches]
+            shown = [whole if restored else seen for whole, seen in pairs]
+            self._answers = [answer_of(self.handle, self._run(batch)) for batch in shown]
         self.counts = [len(batch) for batch in self._batches]
 
     def distance(self, reduction: Reduction, views: int | None = None, correction: Correction | None = None) -> float:
@@ -165,8 +171,12 @@ class Objective:
         return self.handle.model(batch.to(weight.device, weight.dtype))
 
 
-def _in_turn(images: Tensor, preprocessing: Preprocessing, batch_size: int, seed: int) -> list[Tensor]:
-    """Batches of views, two clean ones and a corrupted one in turn, so that any number from the front has both."""
+def _in_turn(images: Tensor, preprocessing: Preprocessing, batch_size: int, seed: int) -> list[tuple[Tensor, Tensor]]:
+    """Batches of views, two clean ones and a corrupted one in turn, so that any number from the front has both.
+
+    Of each, the images before they were corrupted, and as they are seen.
+    """
     clean, damaged = both_views(images, preprocessing, seed)
-    place = torch.cat([torch.arange(len(clean)), 2 * torch.arange(len(damaged)) + 1.5])
-    return list(torch.split(torch.cat([clean, damaged])[place.argsort()], batch_size))
+    place = torch.cat([torch.arange(len(clean[0])), 2 * torch.arange(len(damaged[0])) + 1.5]).argsort()
+    whole, seen = (torch.cat(pair)[place] for pair in zip(clean, damaged, strict=True))
+    return list(zip(torch.split(whole, batch_size), torch.split(seen, batch_size), strict=True))

@@ -203,7 +203,7 @@ def _add_controls(
 def _pair(split: Split, preprocessing: Preprocessing, seed: int) -> tuple[Tensor, Tensor]:
     """Some images, and the same ones corrupted."""
     some = split.fit[: 2 * THETA_IMAGES]
-    return some[::2], both_views(some, preprocessing, seed)[1].flip(-1)
+    return some[::2], both_views(some, preprocessing, seed)[1][1].flip(-1)
 
 
 def _point(
