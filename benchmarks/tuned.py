@@ -25,7 +25,9 @@ from catis.report.colours import style_of
 from catis.tuning.at_budget import macs_of
 from catis.tuning.controls import constant_r, controls_at
 
-VIEWS = {"clean": None, "gaussian_noise 3": ("gaussian_noise", 3)}
+CORRUPTIONS = ("gaussian_noise", "contrast", "jpeg_compression", "pixelate")
+"""Calibration sees noise and low contrast of its own making; the other two it never sees."""
+VIEWS = {"clean": None, **{f"{name} 3": (name, 3) for name in CORRUPTIONS}}
 COLUMNS = [
     "model",
     "budget",
@@ -79,6 +81,8 @@ def main() -> None:
     parser.add_argument("assets", type=Path)
     parser.add_argument("recipes", type=Path)
     parser.add_argument("--out", type=Path, default=Path("results/tuned.csv"))
+    parser.add_argument("--models", nargs="*", help="only these")
+    parser.add_argument("--views", nargs="*", default=list(VIEWS), choices=list(VIEWS))
     parser.add_argument("--figure", type=Path, default=Path("docs/figures/tuned.svg"))
     given = parser.parse_args()
     loader = runpy.run_path(str(given.assets / "load.py"))
@@ -86,23 +90,26 @@ def main() -> None:
     classes = sorted(path.name for path in images.iterdir())
     test = halves(images)[1]
     labels = torch.tensor([classes.index(file.parent.name) for file in test])
-    with given.out.open("w", newline="") as file:
+    with given.out.open("a", newline="") as file:
         writer = csv.writer(file)
-        writer.writerow(COLUMNS)
+        if not file.tell():
+            writer.writerow(COLUMNS)
         for folder in sorted(given.recipes.glob("*/0.*")):
-            measure(writer, loader, folder, test, labels)
+            if not given.models or folder.parent.name in given.models:
+                measure(writer, loader, folder, test, labels, given.views)
+                file.flush()
     with given.out.open(newline="") as file:
         draw_figure(list(csv.DictReader(file)), given.figure)
 
 
-def measure(writer, loader, folder: Path, test: list[Path], labels: torch.Tensor) -> None:
+def measure(writer, loader, folder: Path, test: list[Path], labels: torch.Tensor, views: list[str]) -> None:
     name, budget = folder.parent.name, float(folder.name)
     mean, std, crop = loader["PREPROCESS"][name]
     model = loader["model"](name)
     handle = hosts.find(model)
     vanilla = macs_of(handle, Reduction.none())
-    for view, corruption in VIEWS.items():
-        inputs = list(batches(test, Preprocessing((224, 224), crop, mean, std), corruption))
+    for view in views:
+        inputs = list(batches(test, Preprocessing((224, 224), crop, mean, std), VIEWS[view]))
         marks = {}
         for what, reduction, correction in forms(handle, folder, budget):
             with handle.installed(reduction, correction):

@@ -9,7 +9,16 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-__all__ = ["PARTIAL", "begin", "check_writable", "commit", "remove_leftovers", "replacing", "write_whole"]
+__all__ = [
+    "PARTIAL",
+    "begin",
+    "check_folder",
+    "check_writable",
+    "commit",
+    "remove_leftovers",
+    "replacing",
+    "write_whole",
+]
 
 PARTIAL = ".partial"
 """Ending of a file that is being written; one that stays behind belongs to a process that died."""
@@ -33,6 +42,26 @@ def replacing(path: Path) -> Iterator[Path]:
         commit(partial, path)
     finally:
         partial.unlink(missing_ok=True)  # gone to its place, unless something went wrong
+
+
+def check_folder(path: Path) -> None:
+    """Refuse a folder that could not be made or written into, before time is spent; missing parents will be made.
+
+    Raises:
+        ValueError: It is a file, or what is there of it is closed to us.
+
+    Example:
+        >>> check_folder(Path("nowhere/yet"))
+        >>> check_folder(Path(__file__))  # doctest: +ELLIPSIS
+        Traceback (most recent call last):
+        ...
+        ValueError: ... cannot be written into: ...files.py is no folder
+    """
+    there = next(folder for folder in (path.absolute(), *path.absolute().parents) if folder.exists())
+    if not there.is_dir():
+        raise ValueError(f"{path} cannot be written into: {there} is no folder")
+    if not os.access(there, os.W_OK):
+        raise ValueError(f"{path} cannot be written into: the folder {there} is closed to you")
 
 
 def check_writable(path: Path, *endings: str) -> None:

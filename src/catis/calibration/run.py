@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import copy
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 import torch
@@ -93,7 +93,8 @@ class Calibrator:
         own_size = ModelBlocks(handle, replace(reduction, input_size=None)) if reduction.input_size else None
         self.streams = [self._stream(view, own_size) for view in views]
         self.fits = list(self._fits(views[0].images, own_size))
-        self.scales: dict[bool, float] = {}
+        self.started: Mapping[bool, float] = {}
+        self.reached = self.started
 
     def _stream(self, view: View, own_size: ModelBlocks | None) -> Stream:
         """A batch before the first block; the vanilla model gets the images before they were corrupted."""
@@ -113,7 +114,7 @@ class Calibrator:
 
     def run(self, progress: Progress | None = None) -> Outcome:
         """Fit all blocks, then the classifier."""
-        self.scales = {kind: max(mean, 1e-9) for kind, mean in self._distances(0, self._entered()).items()}
+        self.started = self.reached = self._distances(0, self._entered())
         outcome = Outcome(before=1.0, after=1.0)
         outcome.held_out = sum(len(stream.images) for stream in self.streams if stream.held_out)
         outcome.fitted = sum(len(stream.images) for stream in self.streams) - outcome.held_out
@@ -134,18 +135,18 @@ class Calibrator:
         entered, before = self._entered(), _values(fit.layers)
         fit.run(self.streams)
         after = _values(fit.layers)
-        share, lowest = 0.0, outcome.after
+        share = 0.0
         for tried in SHARES:
             _set(fit.layers, before, after, tried)
-            distance = self._distance(fit.index, entered)
-            if distance < lowest:
-                share, lowest = tried, distance
+            means = self._distances(fit.index, entered)
+            if self._better(means):
+                share, self.reached = tried, means
         _set(fit.layers, before, after, share)
         if share < 1:
             for stream, (tokens, state) in zip(self.streams, entered, strict=True):
                 stream.tokens, stream.state = fit.pass_by(tokens, state)
         outcome.shares.append(share)
-        outcome.after = lowest
+        outcome.after = self._score(self.reached)
 
     def _try_head(self, outcome: Outcome) -> None:
         """Fit the classifier, and keep it if held-out answers come closer."""
@@ -159,19 +160,22 @@ class Calibrator:
         before = _values([self.head])
         self.head.weight.add_(step[0])
         self.head.bias.add_(step[1])
-        distance = self._distance(len(self.fits), self._entered())
-        if distance < outcome.after:
-            outcome.head, outcome.after = True, distance
+        means = self._distances(len(self.fits), self._entered())
+        if self._better(means):
+            self.reached, outcome.head, outcome.after = means, True, self._score(means)
         else:
             _set([self.head], before, before, 0.0)
 
     def _entered(self) -> Entered:
         return [(stream.tokens, stream.state) for stream in self.streams]
 
-    def _distance(self, start: int, entered: Entered) -> float:
-        """Distance of held-out answers in units of what it was before, clean and corrupted images counting alike."""
-        means = self._distances(start, entered)
-        return sum(mean / self.scales[kind] for kind, mean in means.items()) / len(means)
+    def _better(self, means: Mapping[bool, float]) -> bool:
+        """Whether held-out answers come closer in all, and those on clean images do not go farther away."""
+        return self._score(means) < self._score(self.reached) and means[False] <= self.reached[False]
+
+    def _score(self, means: Mapping[bool, float]) -> float:
+        """Distance in units of what it was before, clean and corrupted images counting alike."""
+        return sum(mean / max(self.started[kind], 1e-9) for kind, mean in means.items()) / len(means)
 
     def _distances(self, start: int, entered: Entered) -> dict[bool, float]:
         """Mean distance of held-out clean and of corrupted images, with the blocks from `start` on as they are."""

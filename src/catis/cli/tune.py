@@ -25,7 +25,7 @@ from catis.cli.arguments import (
     output_option,
     progress_bar,
 )
-from catis.files import check_writable
+from catis.files import check_folder
 
 if TYPE_CHECKING:
     from catis.tuning.result import Tuning
@@ -101,7 +101,7 @@ def tune_command(
     _check(budget, max_drop, speedup)
     if output.exists() and not output.is_dir():
         raise ValueError(f"{output} is a file: give a folder for the recipes")
-    check_writable((output if output.is_dir() else output.parent) / "tune.json")
+    check_folder(output)
     from catis.report.tune import write_tune_page
     from catis.runs.spec import ModelSpec
     from catis.sweep.local import threads_set

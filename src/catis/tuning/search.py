@@ -28,6 +28,10 @@ MARGIN = 0.99
 """What is found must be this much better on the images that choose, or it is chance."""
 THETAS: tuple[dict[str, Any], ...] = ({}, {"w_cls": 0.8, "gamma": 0.25, "l_start": 4})
 """Options of CATIS to start from."""
+TIE = 1.03
+"""Quick calibrations whose distances are this near tell nothing."""
+GAINS = (1.0, 0.75, 0.55)
+"""Gains of the size term to start from; on the models that were measured less than 1 was better."""
 Tell = Callable[[str, float], None]
 """Called with what is being done and the best distance so far."""
 
@@ -185,9 +189,22 @@ class Search:
             return
         best = self._best_calibrated(_best_of_each_method(ranked))
         if "size" in self.levers:
-            best = self._best_calibrated([replace(best, size=size) for size in sizes[: 2 if self._trial else None]])
+            best = self._best_size(best, sizes)
+        if "gain" in self.levers:
+            best = self._rank([replace(best, gain=gain) for gain in GAINS], SOME, "gain of the size term")[0]
         if self.best is None or best != self.best.candidate:
             self.best = Finding(best, self.space.reduction(best), self._value(best, "choose", None))
+
+    def _best_size(self, best: Candidate, sizes: Sequence[int | None]) -> Candidate:
+        """A candidate at the best input size; where a quick calibration cannot tell, at the smaller one.
+
+        A smaller image has less noise, which a comparison with vanilla does not reward.
+        """
+        candidates = [replace(best, size=size) for size in sizes]
+        if self._trial is None:
+            return self._best_calibrated(candidates)
+        own, *smaller = candidates[:2]
+        return next((c for c in smaller if self._tried(c) <= TIE * self._tried(own)), own)
 
     def _best_calibrated(self, candidates: Sequence[Candidate]) -> Candidate:
         """The candidate that is best once it is calibrated for a moment; without calibration, as it is.

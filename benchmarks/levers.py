@@ -1,0 +1,115 @@
+"""What each lever of `catis tune` is worth: `levers.py ASSETS RECIPE --model NAME --budget B --out CSV`.
+
+A tuned recipe is taken apart and put together again, one lever more at a time; the controls are calibrated too.
+
+The images and their halves are those of `tuned.py`: the first half calibrates, the second judges.
+"""
+
+import argparse
+import csv
+import runpy
+from collections.abc import Iterator
+from dataclasses import replace
+from pathlib import Path
+
+import torch
+from tuned import COLUMNS, against, batches, halves, interval, right
+
+from catis import hosts
+from catis.calibration.run import calibrated_weights
+from catis.calibration.views import views
+from catis.core.reduction import Reduction
+from catis.data.preprocessing import Preprocessing
+from catis.hosts.correction import Correction
+from catis.recipes import load_recipe
+from catis.registry import create_method
+from catis.tuning.at_budget import macs_of
+from catis.tuning.candidates import Candidate, Space
+from catis.tuning.controls import constant_r, controls_at
+
+HELD_OUT = 100
+
+
+def steps(handle: hosts.Handle, recipe: Reduction, budget: float) -> Iterator[tuple[str, Reduction]]:
+    """From constant r to the tuned recipe, one lever more at a time, each at the budget."""
+    space, method = Space(handle, budget), recipe.method
+    base = create_method(method.name)
+    own = Candidate(method.name, gain=recipe.size_gain, kept=kept_by(space, recipe))
+    yield "ToMe, constant r", constant_r(handle, budget, create_method("tome"))
+    yield "ToMe, same share", space.reduction(Candidate("tome"))
+    yield f"operator: {method.name}", space.reduction(Candidate(method.name))
+    if method != base:
+        yield "options and weights of the method", replace(space.reduction(Candidate(method.name)), method=method)
+    shaped = replace(own, size=recipe.input_size, gain=1.0)
+    if recipe.input_size is not None:
+        even = space.reduction(Candidate(method.name, size=recipe.input_size))
+        yield f"input size {recipe.input_size}", replace(even, method=method)
+    yield "tokens kept per block", replace(space.reduction(shaped), method=method)
+    yield "gain of the size term", recipe
+
+
+def kept_by(space: Space, recipe: Reduction) -> tuple[int, ...]:
+    patches, kept = space.patches(recipe.input_size), []
+    for removed in recipe.amounts(space.depth, patches, space.handle.facts.num_prefix):
+        patches -= removed
+        kept.append(patches)
+    return tuple(kept)
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("assets", type=Path)
+    parser.add_argument("recipe", type=Path)
+    parser.add_argument("--model", required=True)
+    parser.add_argument("--budget", type=float, required=True)
+    parser.add_argument("--out", type=Path, required=True)
+    given = parser.parse_args()
+    loader = runpy.run_path(str(given.assets / "load.py"))
+    folder = given.assets / "images" / "imagenet1000"
+    classes = sorted(path.name for path in folder.iterdir())
+    fit, test = halves(folder)
+    labels = torch.tensor([classes.index(file.parent.name) for file in test])
+    mean, std, crop = loader["PREPROCESS"][given.model]
+    preprocessing = Preprocessing((224, 224), crop, mean, std)
+    model = loader["model"](given.model)
+    handle, recipe = hosts.find(model), load_recipe(given.recipe)
+    inputs = list(batches(test, preprocessing, None))
+    prepared = torch.cat(list(batches(fit, preprocessing, None)))
+    seen = list(views(prepared[:-HELD_OUT], preprocessing, 32, held_out=prepared[-HELD_OUT:]))
+    forms = [("vanilla", Reduction.none(), None)]
+    forms += [(what, made, None) for what, made in steps(handle, recipe.reduction, given.budget)]
+    forms += [("calibration: all of catis tune", recipe.reduction, recipe.correction)]
+    controls = controls_at(handle, given.budget)
+    controls["constant r, mctf"] = constant_r(handle, given.budget, create_method("mctf"))
+    controls["same share, catis"] = Space(handle, given.budget).reduction(Candidate())
+    forms += [(what, made, None) for what, made in controls.items()]
+    forms += [(f"{what}, calibrated", made, "fit") for what, made in controls.items()]
+    measure(given, handle, forms, seen, inputs, labels)
+
+
+def measure(given: argparse.Namespace, handle: hosts.Handle, forms, seen, inputs, labels: torch.Tensor) -> None:
+    vanilla = macs_of(handle, Reduction.none())
+    smaller = None
+    with given.out.open("a", newline="") as file:
+        writer = csv.writer(file)
+        if not file.tell():
+            writer.writerow(COLUMNS)
+        with handle.installed(controls_at(handle, given.budget)["smaller image"]):
+            smaller = right(handle.model, inputs, labels)
+        whole = right(handle.model, inputs, labels).float().mean()
+        for what, reduction, correction in forms:
+            if correction == "fit":
+                weights = calibrated_weights(handle.model, reduction, seen).weights
+                correction = Correction(weights, reduction) if weights else None
+            with handle.installed(reduction, correction):
+                own = right(handle.model, inputs, labels)
+            share = round(macs_of(handle, reduction) / vanilla, 4)
+            row = [given.model, given.budget, "clean", what, share, len(own), *interval(own)]
+            row += [round(100 * float(own.float().mean() / whole), 1), *against(own, smaller)]
+            print(*row, flush=True)
+            writer.writerow(row)
+            file.flush()
+
+
+if __name__ == "__main__":
+    main()
