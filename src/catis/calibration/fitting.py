@@ -14,7 +14,7 @@ from torch import Tensor, nn
 
 from catis.calibration.blocks import Entrance, inputs_of, scale_of
 from catis.calibration.ridge import NormalEquations, best_step
-from catis.calibration.targets import group_means, row_weights
+from catis.calibration.targets import balanced, group_means, row_weights
 from catis.calibration.views import View
 from catis.core.block import Course, attend, reduce_tokens, run_block
 from catis.core.parts import BlockParts
@@ -133,7 +133,8 @@ class BlockFit:
                 weights = row_weights(rows, stream.state.num_prefix, prefix_only=False).flatten()
                 for layer, pair in zip(readers, equations, strict=True):
                     wanted = stream.wanted(layer(features), None if full[0] is None else layer(full[0]))
-                    pair[stream.held_out].add(rows.flatten(0, 1), (wanted - layer(rows)).flatten(0, 1), weights)
+                    errors = (wanted - layer(rows)).flatten(0, 1)
+                    pair[stream.held_out].add(rows.flatten(0, 1), errors, balanced(weights, errors))
             stream.target = stream.wanted(residual, full[1])
             stream.vanilla, stream.full = output, full[2]
         for layer, pair in zip(readers, equations, strict=True):
@@ -154,8 +155,9 @@ class BlockFit:
         for stream in streams:
             with inputs_of(layer) as inputs:
                 error = error_of(stream)
-            weights = row_weights(error, stream.state.num_prefix, self.prefix_only)
-            pair[stream.held_out].add(inputs[0].flatten(0, 1), error.flatten(0, 1), weights.flatten())
+            weights = row_weights(error, stream.state.num_prefix, self.prefix_only).flatten()
+            rows, errors = inputs[0].flatten(0, 1), error.flatten(0, 1)
+            pair[stream.held_out].add(rows, errors, balanced(weights, errors))
         _take(layer, pair, scale)
 
     def _attention_error(self, stream: Stream) -> Tensor:

@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from torch import Tensor, nn
 
 from catis.calibration.ridge import NormalEquations, best_step
+from catis.calibration.targets import balanced
 from catis.hosts import Handle
 
 __all__ = ["HeadStep", "classifier_in", "head_step"]
@@ -53,7 +54,7 @@ def head_step(
     width = head.in_features
     pair = tuple(NormalEquations(width, width, device=head.weight.device) for _ in range(2))
     for own, wanted, side in zip(reduced, vanilla, held_out, strict=True):
-        pair[side].add(own, wanted - own, own.new_ones(len(own)))
+        pair[side].add(own, wanted - own, balanced(own.new_ones(len(own)), wanted - own))
     step = best_step(*pair)
     if step is None:
         return None

@@ -9,7 +9,6 @@ __all__ = ["PENALTIES", "NormalEquations", "best_step"]
 
 PENALTIES = tuple(10.0**power for power in range(-4, 4))
 """Penalties that are tried, in units of the mean square of an input."""
-_NO_ERROR = 1e-12
 _BIAS = 1e-3  # a bias is one number per output, and hardly needs holding back
 
 
@@ -43,12 +42,7 @@ class NormalEquations:
         self.total = 0.0
 
     def add(self, rows: Tensor, errors: Tensor, weights: Tensor) -> None:
-        """Add a batch: (n, inputs) rows, the (n, outputs) errors to explain, and (n,) weights of the rows.
-
-        Errors are taken in units of their mean square in the batch, so that corrupted images, whose errors are by far
-        the largest, do not outvote the clean ones.
-        """
-        weights = weights / ((errors.square().mean(-1) * weights).sum() / weights.sum()).clamp_min(_NO_ERROR)
+        """Add (n, inputs) rows, the (n, outputs) errors to explain, and (n,) weights."""
         rows = torch.cat([rows, rows.new_full((len(rows), 1), self._intercept)], 1)  # the last column is the bias's
         weighted = rows * weights[:, None]
         self._square += weighted.T @ rows

@@ -7,7 +7,7 @@ from torch import Tensor
 
 from catis.core.state import TokenState
 
-__all__ = ["group_means", "row_weights"]
+__all__ = ["balanced", "group_means", "row_weights"]
 
 
 def group_means(vanilla: Tensor, state: TokenState, num_patches: int) -> Tensor:
@@ -40,3 +40,16 @@ def row_weights(tokens: Tensor, num_prefix: int, prefix_only: bool) -> Tensor:
     if num_prefix:
         weights[:, :num_prefix] = max(count - num_prefix, 1) / num_prefix
     return weights
+
+
+def balanced(weights: Tensor, errors: Tensor) -> Tensor:
+    """(n,) weights of the rows of a batch in units of the mean square of its (n, C) errors.
+
+    Corrupted images have by far the largest errors; so that they do not outvote the clean ones, every batch counts alike.
+
+    Example:
+        >>> balanced(torch.ones(2), torch.tensor([[2.0], [2.0]])).tolist()
+        [0.25, 0.25]
+    """
+    mean = (errors.square().mean(-1) * weights).sum() / weights.sum()
+    return weights / mean.clamp_min(1e-12)
