@@ -40,7 +40,7 @@ def test_it_comes_closer_to_vanilla_on_other_images(images):
 def test_remove_gives_every_weight_back(images):
     vanilla = zoo.load("tiny-6")
     model = catis.apply(copy.deepcopy(vanilla), **REDUCTION)
-    catis.calibrate(model, images[:24])
+    catis.calibrate(model, images[:64])
     assert hosts.find(model).correction is not None
     catis.remove(model)
     for name, value in model.state_dict().items():
@@ -49,8 +49,8 @@ def test_remove_gives_every_weight_back(images):
 
 
 def test_the_same_images_give_the_same_weights_in_any_form(images):
-    batches = DataLoader(TensorDataset(images[:24], torch.arange(24)), batch_size=7)
-    given = [images[:24], list(images[:24].split(5)), batches]
+    batches = DataLoader(TensorDataset(images[:64], torch.arange(64)), batch_size=7)
+    given = [images[:64], list(images[:64].split(5)), batches]
     weights = []
     for form in given:
         model = catis.apply(zoo.load("tiny-6"), **REDUCTION)
@@ -96,6 +96,39 @@ def test_families_of_timm_come_closer(name):
     outcome = calibrated_weights(model, reduction, batches)
     assert outcome.after < outcome.before
     assert outcome.weights
+
+
+def test_corrupted_views_aim_at_the_image_before(images):
+    """What vanilla is shown is whole; what the reduced model is shown is not, and each has its partner."""
+    seen = list(views(images[:16], hosts.find(zoo.load("tiny-6")).preprocessing(), 4, rounds=3))
+    clean, corrupted = ([view for view in seen if view.corrupted is kind] for kind in (False, True))
+    assert all(torch.equal(view.images, view.whole) for view in clean)
+    assert all(view.images.shape == view.whole.shape and not torch.equal(*view[:2]) for view in corrupted)
+    assert sum(len(view.images) for view in seen if view.held_out) == 6
+    assert sum(len(view.images) for view in seen) == 6 + 3 * 18
+
+
+def test_crops_are_parts_of_the_image_and_the_same_for_the_same_seed(images):
+    preprocessing = hosts.find(zoo.load("tiny-6")).preprocessing()
+    first, again, other = (
+        torch.cat([v.whole for v in views(images[:16], preprocessing, 4, seed=seed, rounds=2)]) for seed in (0, 0, 1)
+    )
+    assert torch.equal(first, again)
+    assert not torch.equal(first, other)
+    assert first.min() >= images[:16].min() - 1e-4
+    assert first.max() <= images[:16].max() + 1e-4
+
+
+def test_calibration_makes_up_for_noise_too(images):
+    """On corrupted images the reduced model comes closer to what vanilla says of the image before."""
+    vanilla = zoo.load("tiny-6")
+    model = catis.apply(copy.deepcopy(vanilla), **REDUCTION)
+    noise = 0.18 * torch.randn(64, 3, 96, 96, generator=torch.Generator().manual_seed(3)) / 0.25
+    with torch.no_grad():
+        before = distances(vanilla(images[96:]), model(images[96:] + noise), True).mean()
+        catis.calibrate(model, images[:96])
+        after = distances(vanilla(images[96:]), model(images[96:] + noise), True).mean()
+    assert after < before
 
 
 def test_too_few_images_and_no_reduction_are_said(images):

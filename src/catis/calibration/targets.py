@@ -45,7 +45,7 @@ def row_weights(tokens: Tensor, num_prefix: int, prefix_only: bool) -> Tensor:
 def balanced(weights: Tensor, errors: Tensor) -> Tensor:
     """(n,) weights of the rows of a batch in units of the mean square of its (n, C) errors.
 
-    Corrupted images have by far the largest errors; so that they do not outvote the clean ones, every batch counts alike.
+    Every batch counts alike: corrupted images have by far the largest errors, and would outvote the clean ones.
 
     Example:
         >>> balanced(torch.ones(2), torch.tensor([[2.0], [2.0]])).tolist()
