@@ -9,6 +9,8 @@ import pytest
 import torch
 from hypothesis import HealthCheck, settings
 
+from tests.browser import MISSING, find_chromium
+
 settings.register_profile("catis", deadline=None, max_examples=25, suppress_health_check=[HealthCheck.too_slow])
 settings.load_profile("catis")
 
@@ -21,3 +23,24 @@ def _one_thread() -> None:
 @pytest.fixture(autouse=True)
 def _seed() -> None:
     torch.manual_seed(0)
+
+
+@pytest.fixture(scope="session")
+def chromium():
+    """A browser; tests that need one are skipped where there is none, and the last lines say so."""
+    found = find_chromium()
+    if found is None:
+        pytest.skip(MISSING)
+    from playwright.sync_api import sync_playwright
+
+    with sync_playwright() as playwright:
+        browser = playwright.chromium.launch(executable_path=found, args=["--no-sandbox"])
+        yield browser
+        browser.close()
+
+
+def pytest_terminal_summary(terminalreporter) -> None:
+    """A browser that is missing is told loudly, not as one letter among thousands."""
+    skipped = [report for report in terminalreporter.stats.get("skipped", []) if MISSING in str(report.longrepr)]
+    if skipped:
+        terminalreporter.write_line(f"{MISSING}: {len(skipped)} tests skipped", red=True, bold=True)

@@ -58,6 +58,10 @@ def test_the_readme_has_a_snippet():
     assert any(page == "README.md" for page, _ in SNIPPETS)
 
 
+def test_the_readme_is_short():
+    assert len(README.splitlines()) <= 150
+
+
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
 def test_links_lead_somewhere(page):
     targets = re.findall(r"\]\(([^)#]+?)(?:#[^)]*)?\)", page.read_text())

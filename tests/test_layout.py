@@ -14,7 +14,20 @@ TIERS = (
     ("methods", "reference"),
     ("data", "diagnostics", "hosts", "models", "native", "zoo", "inference"),
     ("api", "recipes", "macs", "described"),
-    ("bench", "calibration", "demo", "evaluate", "export", "health", "pictures", "report", "runs", "sweep", "tuning"),
+    (
+        "app",
+        "bench",
+        "calibration",
+        "demo",
+        "evaluate",
+        "export",
+        "health",
+        "pictures",
+        "report",
+        "runs",
+        "sweep",
+        "tuning",
+    ),
     ("cli", "__main__", "__init__"),
 )
 TIER = {name: tier for tier, names in enumerate(TIERS) for name in names}

@@ -13,6 +13,7 @@ import torch
 import catis
 from catis import hosts
 from catis.core.reduction import Reduction
+from catis.models import build_model
 from catis.recipes import FILE_NAME, Made, Recipe, list_recipes, load_recipe, named, write_recipe
 from catis.recipes.weights_file import WEIGHTS_NAME
 
@@ -179,6 +180,4 @@ def test_every_recipe_that_comes_with_catis_fits_its_model():
         assert recipe.correction is None
         assert recipe.made is not None
         assert recipe.made.measured
-        with torch.device("meta"):
-            model = timm.create_model(name.partition("@")[0])
-        catis.apply(model, recipe=name)
+        catis.apply(build_model(name.partition("@")[0], device="meta"), recipe=name)

@@ -13,14 +13,14 @@ from scipy import stats
 import catis
 from catis import zoo
 from catis.demo.claims import judge_claims, verdict
-from catis.demo.figures import draw_figures
+from catis.demo.figures import TITLES, draw_figures
 from catis.demo.findings import run
 from catis.demo.limits import first_loss
-from catis.demo.numbers import numbers_json, table_csv
+from catis.demo.numbers import numbers_json
 from catis.demo.page import report_files
 from catis.demo.settings import Settings, grid, parse_seed
-from catis.demo.tables import law_table, limit_table, main_table, pair_table
-from catis.demo.words import sweet_spots
+from catis.demo.tables import cost_table, limit_table, main_table, method_table
+from catis.demo.words import CAVEAT, GLOSSARY, gains
 from catis.diagnostics.critical import fit_depth
 from catis.evaluate.metrics import compare
 from catis.runs.predictions import Predictions
@@ -29,12 +29,14 @@ from tests.demo.conftest import TINY
 
 def accuracy(model: str, method: str, r: int, view: str) -> float:
     """Image by image, with nothing of the demo's."""
+    net = zoo.load(model)
+    return accuracy_of(net if method == "vanilla" else catis.apply(net, method, r=r), view)
+
+
+def accuracy_of(net, view: str) -> float:
     parts = [("clean", 10)] if view == "clean" else [("hard", 2), ("renditions", 2), ("sketch", 2)]
     pairs = [pair for name, n in parts for pair in zoo.dataset(name, split="test", n=n)]
     images, labels = zoo.normalise(np.stack([image for image, _ in pairs])), [label for _, label in pairs]
-    net = zoo.load(model)
-    if method != "vanilla":
-        catis.apply(net, method, r=r)
     with torch.no_grad():
         return float(
             np.mean([int(net(one[None]).argmax()) == label for one, label in zip(images, labels, strict=True)])
@@ -89,10 +91,10 @@ def test_bit_for_bit_the_same_whatever_the_threads(measured):
     finally:
         torch.set_num_threads(before)
     first, second = draw_figures(measured), draw_figures(again)
-    assert set(first) == {"accuracy.svg", "r_crit.svg", "rho_s.svg", "rho_off.svg", "tokens.png"}
+    assert set(first) == {"gain.svg", "accuracy.svg", "r_crit.svg", "rho_s.svg", "rho_off.svg", "tokens.png"}
     assert all(first[name] == second[name] for name in first)
     assert numbers_json(measured) == numbers_json(again)
-    assert untimed(table_csv(measured)) == untimed(table_csv(again))
+    assert untimed(main_table(measured).csv()) == untimed(main_table(again).csv())
     assert done == sorted(done)
     assert done[-1] == pytest.approx(1)  # so that the progress bar ends at 100 %
 
@@ -104,10 +106,11 @@ def untimed(text: str) -> list[dict[str, str]]:
 
 def test_no_timing_reaches_a_figure_or_the_numbers(measured):
     slow = [type(row)(**{**row.__dict__, "speed_up": (9.0, 8.0, 9.5)}) for row in measured.rows]
-    other = type(measured)(**{**measured.__dict__, "rows": slow})
+    rivals = [type(row)(**{**row.__dict__, "speed_up": (9.0, 8.0, 9.5)}) for row in measured.at_cost]
+    other = type(measured)(**{**measured.__dict__, "rows": slow, "at_cost": rivals})
     assert draw_figures(other) == draw_figures(measured)
     assert numbers_json(other) == numbers_json(measured)
-    assert table_csv(other) != table_csv(measured)
+    assert main_table(other).csv() != main_table(measured).csv()
 
 
 def test_another_seed_is_other_images(measured):
@@ -118,16 +121,27 @@ def test_another_seed_is_other_images(measured):
 def test_the_page_holds_everything_and_asks_for_nothing(measured):
     files = report_files(measured, {"torch": "x"})
     page = files["report.html"].decode()
-    assert page.count("<figure") == 5
-    assert page.count('role="img"') == 4 + 1 + 2 + 2  # a panel each, so that they stand below each other on a phone
-    assert page.index("times as fast") < page.index("<figure")
+    assert page.count("<figure") == 6
+    assert page.count('role="img"') == 1 + 4 + 1 + 2 + 2  # a panel each, so that they stand below each other on a phone
+    assert page.count('class="tile"') == 3
+    order = [
+        "times as fast",
+        "<figure",
+        CAVEAT,
+        "at one cost",
+        "<img",
+        "What this shows and what not",
+        "These are real",
+    ]
+    assert [page.index(words) for words in order] == sorted(page.index(words) for words in order)
+    for name, meaning in GLOSSARY.items():  # a word is explained before it stands in a figure or a table
+        assert page.index(meaning[:40]) < page.index(f"<title>{TITLES[name]}")
     assert "data:image/png;base64," in page
     assert not re.findall(r'(?:src|href)="(?!data:)', page)
     for table in (
         main_table(measured),
-        pair_table(measured),
+        cost_table(measured),
         limit_table(measured, "clean"),
-        law_table(measured, "clean"),
     ):
         assert table.title.split(" (")[0] in page
         assert {len(row) for row in table.rows} == {len(table.columns)}
@@ -155,8 +169,8 @@ def test_verdicts_follow_the_numbers(measured):
     assert judge_claims(replaced(measured, pairs=worse))[0].verdict == "no: worse wherever a difference shows"
     same = {key: compare(good, good) for key in measured.pairs}
     assert judge_claims(replaced(measured, pairs=same))[0].verdict.startswith("not shown")
-    assert "*" in pair_table(replaced(measured, pairs=better)).rows[0][-1].value
-    assert "*" not in pair_table(replaced(measured, pairs=same)).rows[0][-1].value
+    assert "*" in main_table(replaced(measured, pairs=better)).csv()
+    assert "*" not in main_table(replaced(measured, pairs=same)).csv()
 
 
 def test_pairs_are_compared_exactly():
@@ -177,11 +191,33 @@ def test_the_sweet_spot_is_the_largest_r_that_loses_at_most_a_point(measured):
             type(row)(**{**row.__dict__, "accuracy": {"clean": shares.get(row.r, 0.5), "shifted": 0.5}})
             for row in measured.rows
         ]
-        return sweet_spots(replaced(measured, rows=rows))[1]
+        (_, fast), (right, instead), (cliff, _) = gains(replaced(measured, rows=rows))
+        assert "cliff" in cliff
+        return f"{fast}; {right} {instead}"
 
-    assert "tiny-12 with CATIS at r=9: " in told({0: 0.9, 9: 0.895, 18: 0.88})
-    assert "tiny-12 with CATIS at r=18: " in told({0: 0.9, 9: 0.7, 18: 0.9})
-    assert told({0: 0.9}).startswith("tiny-12: every r tried costs more than a point.")
+    assert "tiny-12, 9 tokens removed in every block (r=9)" in told({0: 0.9, 9: 0.895, 18: 0.88})
+    assert "89.5 % right instead of 90.0 %" in told({0: 0.9, 9: 0.895, 18: 0.88})
+    assert "(r=18)" in told({0: 0.9, 9: 0.7, 18: 0.9})
+    assert "(r=9)" in told({0: 0.9})  # none keeps the accuracy: the smallest, with what it costs
+
+
+def test_at_one_cost_stand_constant_r_a_budget_a_recipe_and_a_smaller_image(measured):
+    titles = [row.method for row in measured.at_cost]
+    assert titles[0] == "constant r"
+    assert titles[-1] == "smaller image"
+    assert any(title.startswith("budget=") for title in titles)
+    assert any(title.startswith("recipe tiny-12@") for title in titles)
+    net = zoo.load("tiny-12")
+    (budget,) = [float(title.removeprefix("budget=")) for title in titles if title.startswith("budget=")]
+    for row in measured.at_cost:
+        assert 1 / row.ratio <= budget + 1e-3, row.method
+        assert row.gmacs * row.ratio == pytest.approx(catis.gmacs(net))
+    right = accuracy_of(catis.apply(net, "catis", budget=budget), "clean")
+    assert next(row for row in measured.at_cost if "budget" in row.method).accuracy["clean"] == pytest.approx(right)
+    assert set(measured.cost_pairs) == set(titles[1:])
+    shown = method_table(measured)
+    assert shown.columns == ["clean %", "r=9", "r=18", "r_crit (95 %)"]
+    assert [row[0] for row in shown.rows] == ["vanilla", "tome", "catis"]
 
 
 def test_exactly_five_points_are_not_more_than_five():

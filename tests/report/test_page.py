@@ -4,7 +4,7 @@ import re
 from html.parser import HTMLParser
 
 from catis.report.chart import Line, Panel, draw_wrapping
-from catis.report.page import bullets, chart_figure, code, heading, make_page, paragraph, picture_figure
+from catis.report.page import chart_figure, code, heading, make_page, paragraph, picture_figure, tiles
 from catis.report.table import Table
 
 VOID = {"meta", "img", "rect", "line", "polyline", "polygon", "circle", "path"}
@@ -38,7 +38,7 @@ def page() -> str:
     parts = [
         paragraph("1 < 2", "lead"),
         heading("A & B"),
-        bullets(["<b>"]),
+        tiles([("<b>", "words")]),
         chart_figure(draw_wrapping([Panel("p", "x", "y", [line])], "t"), "a chart"),
         picture_figure(b"png", 'a "picture"'),
         Table(["a"], [["<i>"]], title="t").html(),

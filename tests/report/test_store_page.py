@@ -9,7 +9,8 @@ import pytest
 from typer.testing import CliRunner
 
 from catis.cli import app
-from catis.report.paper import paper_top1
+from catis.data.corruptions import CORRUPTIONS
+from catis.report.paper import beside_paper, paper_top1
 from catis.report.store import store_page
 from catis.runs.store import Store
 from tests.report.test_page import Structure
@@ -64,6 +65,25 @@ def test_the_paper_stands_beside_where_it_has_a_number(store):
     page = store_page(store, "")
     assert "Beside the paper" in page
     assert "70.93" in page
+
+
+def test_the_papers_ablations_corruptions_and_video_stand_beside_too():
+    deit = {"model": "deit3_large_patch16_224.fb_in1k", "method": "catis", "data": "imagenet-a"}
+    assert paper_top1(record("a", **deit, r=10, options={"signal": "fused", "strategy": "merge"})) == 3.89
+    assert paper_top1(record("a", **deit, r=10, options={"signal": "cls", "strategy": "triage"})) == 27.73
+    assert paper_top1(record("a", **deit, r=11, options={"signal": "fused", "strategy": "triage"})) == 26.11
+    assert paper_top1(record("a", **deit, r=11, options={"signal": "cls", "strategy": "triage"})) is None
+    video = {"model": "MCG-NJU/videomae-base", "method": "catis", "data": "ucf101", "r": None}
+    assert paper_top1(record("v", **video, amounts=[0] * 3 + [160] * 9)) == 81.73
+    assert paper_top1(record("v", **video, amounts=[160] * 12)) is None
+    runs = [
+        record(f"{name}{severity}", model="vit_base_patch16_224", method="tome", r=13, schedule="13", data="imagenet",
+               corruption=name, severity=severity, top1=20.0 + severity)
+        for name in CORRUPTIONS for severity in range(1, 6)
+    ]  # fmt: skip
+    (mean,) = beside_paper(runs)
+    assert (mean.here, mean.paper, mean.n) == (pytest.approx(23.0), 23.13, 75 * 4)
+    assert beside_paper(runs[1:]) == []
 
 
 def test_damaged_records_are_named_and_an_empty_store_is_refused(store, tmp_path):

@@ -16,6 +16,7 @@ from rich.markup import escape
 from typer.core import TyperGroup
 
 from catis import __version__
+from catis.cli.app_page import app_command
 from catis.cli.bench import bench_command
 from catis.cli.demo import demo_command
 from catis.cli.diagnose import diagnose_command
@@ -34,8 +35,8 @@ from catis.errors import CatisError, is_out_of_memory
 __all__ = ["COMMANDS", "app", "main"]
 
 COMMANDS = (
-    bench_command, demo_command, diagnose_command, eval_command, export_command, gmacs_command, methods_command,
-    recipes_command, report_command, results_command, show_command, sweep_command, tune_command,
+    app_command, bench_command, demo_command, diagnose_command, eval_command, export_command, gmacs_command,
+    methods_command, recipes_command, report_command, results_command, show_command, sweep_command, tune_command,
 )  # fmt: skip
 USAGE_ERROR = 2
 TRACEBACK = "CATIS_TRACEBACK"

@@ -80,23 +80,20 @@ def _run(settings: Settings, console: Console) -> Findings:
 
 
 def _print(findings: Findings, console: Console) -> None:
-    from catis.demo.tables import claim_table, law_table, limit_table, main_table, pair_table
-    from catis.demo.words import NEXT, honest_words, summary, sweet_spots
+    """What one gains, the two short tables, what became of the paper's claims; the rest is on the page."""
+    from catis.demo.claims import judge_claims
+    from catis.demo.tables import cost_table, method_table
+    from catis.demo.words import CAVEAT, NEXT, gains
 
-    tables = [main_table(findings), pair_table(findings)]
-    tables += [table(findings, view) for view in findings.limits for table in (limit_table, law_table)]
-    _list("What one gains", sweet_spots(findings), console)
-    for table in [*tables, claim_table(findings)]:
+    console.print("\nWhat one gains", style="bold")
+    for value, words in gains(findings):
+        console.print(f"[bold]{value}[/bold]: {words}")
+    console.print(f"{CAVEAT}\n", style="dim")
+    for table in (cost_table(findings), method_table(findings)):
         table.print(console)
         console.print()
-    _list("In short", summary(findings), console)
-    console.print(f"{honest_words(findings)}\n", markup=False)
-    console.print("Now your model", style="bold")
+    console.print("Does it come out as in the paper?", style="bold")
+    for claim in judge_claims(findings):
+        console.print(f"- {claim.claim}: {claim.verdict}", markup=False)
+    console.print("\nNow your model", style="bold")
     console.print(f"{NEXT}\n", markup=False, soft_wrap=True)
-
-
-def _list(title: str, sentences: list[str], console: Console) -> None:
-    console.print(title, style="bold")
-    for sentence in sentences:
-        console.print(f"- {sentence}", markup=False)
-    console.print()

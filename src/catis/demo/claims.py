@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import statistics
 from collections.abc import Sequence
-from dataclasses import dataclass
+from typing import NamedTuple
 
 from scipy import stats
 
@@ -24,8 +24,7 @@ UNSEEN = "no difference that so few images can show"
 UNARY = ("s_nf", "s_cls", "fused")
 
 
-@dataclass(frozen=True)
-class Claim:
+class Claim(NamedTuple):
     """One claim.
 
     Attributes:

@@ -4,16 +4,18 @@ from __future__ import annotations
 
 import io
 
+from catis.demo.at_cost import SMALLER
 from catis.demo.claims import PAPER_SLOPES
-from catis.demo.findings import Findings
+from catis.demo.findings import Findings, Row
 from catis.demo.probes import CORRUPTION, Probed
+from catis.demo.settings import OURS
 from catis.diagnostics.correlation import chance_level
 from catis.diagnostics.critical import DROP
 from catis.report.chart import Line, Panel, draw
-from catis.report.colours import GREY, style_of
+from catis.report.colours import GREY, OTHERS, style_of
 from catis.report.diagnosis import over_blocks, signal_lines
 
-__all__ = ["TITLES", "draw_figures", "panels"]
+__all__ = ["TITLES", "cost_panel", "draw_figures", "panels"]
 
 TITLES = {
     "accuracy": "Accuracy against r", "r_crit": "r_crit against 1/L",
@@ -25,7 +27,8 @@ def draw_figures(findings: Findings) -> dict[str, bytes]:
     """All figures by file name."""
     file = io.BytesIO()
     findings.picture.save(file, format="PNG")
-    charts = {f"{name}.svg": draw(drawn, TITLES[name]).encode() for name, drawn in panels(findings).items()}
+    charts = {"gain.svg": draw([cost_panel(findings)], "What one gains").encode()}
+    charts |= {f"{name}.svg": draw(drawn, TITLES[name]).encode() for name, drawn in panels(findings).items()}
     return charts | {"tokens.png": file.getvalue()}
 
 
@@ -37,6 +40,22 @@ def panels(findings: Findings) -> dict[str, list[Panel]]:
         "rho_s": [_consistency(probed) for probed in findings.probed.values()],
         "rho_off": [_correlation(probed) for probed in findings.probed.values()],
     }
+
+
+def cost_panel(findings: Findings) -> Panel:
+    """The first figure: accuracy of the leading model against what it costs."""
+    model = findings.settings.leading
+    rows = [row for row in findings.rows if row.model == model and row.method in ("vanilla", OURS)]
+    rows.sort(key=lambda row: row.gmacs)
+    lines = [Line("catis, constant r", *_shares(rows), *style_of(OURS), labels=[f"r={row.r}" for row in rows])]
+    for place, row in enumerate(findings.at_cost[1:]):
+        style = style_of("vanilla") if row.method == SMALLER else OTHERS[place % len(OTHERS)]
+        lines.append(Line(row.method, *_shares([row]), *style, joined=False))
+    return Panel(f"{model}, clean (n={findings.n['clean']})", "multiply-adds, % of vanilla", "accuracy, %", lines)
+
+
+def _shares(rows: list[Row]) -> tuple[list[float], list[float]]:
+    return [100 / row.ratio for row in rows], [100 * row.accuracy["clean"] for row in rows]
 
 
 def _accuracy(findings: Findings, model: str, view: str) -> Panel:

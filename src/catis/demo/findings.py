@@ -11,6 +11,7 @@ from torch import nn
 
 from catis import hosts, zoo
 from catis.core.reduction import Reduction
+from catis.demo.at_cost import CONSTANT, rivals_at_cost
 from catis.demo.images import View, make_views
 from catis.demo.limits import Law, Limit, find_limit, fit_laws
 from catis.demo.probes import Probed, probe
@@ -33,7 +34,7 @@ class Row:
 
     Attributes:
         model: Zoo name.
-        method: Method, or "vanilla".
+        method: Method, or "vanilla"; at one cost, what was done.
         r: Patch tokens removed per block.
         tokens: Patch tokens left after the last block.
         gmacs: Giga multiply-adds per image.
@@ -66,6 +67,8 @@ class Findings:
         n: Images by view.
         rounds: Batches behind each timing.
         rows: The table.
+        at_cost: What one can do with so many multiply-adds, of the leading model.
+        cost_pairs: Each of these against the first, on the clean images.
         curves: Accuracy by (model, view, method) at every r tried, 0 included.
         pairs: CATIS against each other method by (model, view, r, method), and against "vanilla".
         limits: r_crit by view, then by (model, method).
@@ -79,6 +82,8 @@ class Findings:
     n: dict[str, int]
     rounds: int
     rows: list[Row]
+    at_cost: list[Row]
+    cost_pairs: dict[str, Difference]
     curves: dict[tuple[str, str, str], dict[int, float]]
     pairs: dict[tuple[str, str, int, str], Difference]
     limits: dict[str, dict[tuple[str, str], Limit]]
@@ -113,7 +118,16 @@ def _run(
     scores = {
         name: Scores(name, hosts.find(models[name]).preprocessing(), views, settings.batch, workers) for name in deep
     }
-    table = [task for name in deep for view in views for task in _table_tasks(scores[name], view, settings)]
+    rivals = rivals_at_cost(models[settings.leading], settings.leading)
+    equal = {name: _equal_r(name, settings) for name in deep}
+    wanted = {name: [*equal[name].values(), *(rivals.values() if name == settings.leading else ())] for name in deep}
+    table = [
+        task
+        for name in deep
+        for view in views
+        if wanted[name] or view in settings.limit_views  # without a table, vanilla's passes only, for r_crit
+        for task in scores[name].tasks(view, [VANILLA, *wanted[name]])
+    ]
     probes = {name: _probe_task(name, views["clean"], workers, settings) for name in deep if name in settings.compared}
     keys = [(view, name, method) for view in settings.limit_views for name in deep for method in settings.methods]
     searches = [_limit_task(scores[name], view, method, settings) for view, name, method in keys]
@@ -135,7 +149,15 @@ def _run(
         settings=settings,
         n={name: len(view) for name, view in views.items()},
         rounds=len(scores[first].seconds(VANILLA)),
-        rows=[row for name in settings.compared for row in _rows(scores[name], models[name], settings)],
+        rows=[
+            row
+            for name in settings.compared
+            for row in _rows(scores[name], models[name], {(VANILLA.method.name, 0): VANILLA, **equal[name]})
+        ],
+        at_cost=_rows(
+            scores[settings.leading], models[settings.leading], {(title, 0): one for title, one in rivals.items()}
+        ),
+        cost_pairs=_cost_pairs(scores[settings.leading], rivals),
         curves=_curves(scores, settings),
         pairs=_pairs(scores, settings),
         limits=limits,
@@ -161,10 +183,9 @@ class _Progress:
         self._stage(self._what, self._done / self._total)
 
 
-def _table_tasks(scores: Scores, view: str, settings: Settings) -> list[Task]:
-    """The table's passes; of a model that is not in the table, vanilla's only, where r_crit needs it."""
-    reductions = [Reduction.of(method, r) for r in settings.amounts(scores.name) for method in settings.methods]
-    return scores.tasks(view, [VANILLA, *reductions]) if reductions or view in settings.limit_views else []
+def _equal_r(model: str, settings: Settings) -> dict[tuple[str, int], Reduction]:
+    """The reductions of the table by method and r; none for a model that is not in it."""
+    return {(method, r): Reduction.of(method, r) for r in settings.amounts(model) for method in settings.methods}
 
 
 def _limit_task(scores: Scores, view: str, method: str, settings: Settings) -> Task:
@@ -179,16 +200,21 @@ def _probe_task(name: str, clean: View, workers: Workers, settings: Settings) ->
     return Task(work, lambda: probe(workers.model(name), name, clean, settings))
 
 
-def _rows(scores: Scores, model: nn.Module, settings: Settings) -> list[Row]:
-    reductions = [Reduction.of(method, r) for r in settings.amounts(scores.name) for method in settings.methods]
+def _rows(scores: Scores, model: nn.Module, reductions: Mapping[tuple[str, int], Reduction]) -> list[Row]:
     rows = []
-    for reduction in [VANILLA, *reductions]:
+    for (method, r), reduction in reductions.items():
         macs = compare_macs(model, reduction)
         accuracy = {view: scores.accuracy(view, reduction) for view in scores.views}
         cost = (macs.tokens[-1], macs.reduced, macs.vanilla / macs.reduced)
         speed = scores.speed_up(reduction)
-        rows.append(Row(scores.name, reduction.method.name, int(reduction.r), *cost, accuracy, speed))
+        rows.append(Row(scores.name, method, r, *cost, accuracy, speed))
     return rows
+
+
+def _cost_pairs(scores: Scores, rivals: Mapping[str, Reduction]) -> dict[str, Difference]:
+    first = scores.predictions("clean", rivals[CONSTANT])
+    others = {title: reduction for title, reduction in rivals.items() if title != CONSTANT}
+    return {title: compare(scores.predictions("clean", other), first) for title, other in others.items()}
 
 
 def _curves(scores: Mapping[str, Scores], settings: Settings) -> dict[tuple[str, str, str], dict[int, float]]:

@@ -4,21 +4,22 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from catis.demo.figures import TITLES, draw_figures, panels
+from catis.demo.figures import TITLES, cost_panel, draw_figures, panels
 from catis.demo.findings import Findings
-from catis.demo.numbers import numbers_json, table_csv
-from catis.demo.tables import claim_table, law_table, limit_table, main_table, pair_table
-from catis.demo.words import NEXT, honest_words, introduction, summary, sweet_spots
+from catis.demo.numbers import numbers_json
+from catis.demo.tables import claim_table, cost_table, limit_table, main_table
+from catis.demo.words import CAVEAT, GLOSSARY, NEXT, gains, honest_words, introduction
 from catis.report.chart import draw_wrapping
-from catis.report.page import bullets, chart_figure, code, heading, make_page, paragraph, picture_figure
+from catis.report.page import chart_figure, code, heading, make_page, paragraph, picture_figure, tiles
 
 __all__ = ["report_files"]
 
 CAPTIONS = {
     "accuracy": "Every r that was measured; the dashed line is 5 points below vanilla.",
     "r_crit": "Points: measured. Lines: k / L through the origin. Dashed: the paper's slopes.",
-    "rho_s": "Spearman correlation between the rankings of a clean and a noisy image; band: 95 % over images.",
-    "rho_off": "Mean correlation between tokens. Fewer tokens raise it by themselves: compare with the dashed lines.",
+    "rho_s": "Spearman's correlation; band: 95 % over images.",
+    "rho_off": "Band: 95 % over images.",
+    "gain": "Fewer multiply-adds to the left. The smaller image is the control: the same model on fewer pixels.",
 }
 TOKENS = "Dark: evicted. Outlined: merged, in the mean colour of the group. "
 
@@ -35,7 +36,7 @@ def report_files(findings: Findings, told: Mapping[str, str]) -> dict[str, bytes
         "report.html": _page(findings, figures["tokens.png"], told).encode(),
         **figures,
         "numbers.json": numbers_json(findings).encode(),
-        "table.csv": table_csv(findings).encode(),
+        "table.csv": main_table(findings).csv().encode(),
     }
 
 
@@ -45,27 +46,32 @@ def _page(findings: Findings, picture: bytes, told: Mapping[str, str]) -> str:
         for name, drawn in panels(findings).items()
     }
     parts = [
-        *(paragraph(sentence, "lead") for sentence in sweet_spots(findings)),
-        charts["accuracy"],
+        tiles(gains(findings)),
+        chart_figure(draw_wrapping([cost_panel(findings)], "What one gains"), CAPTIONS["gain"]),
+        paragraph(CAVEAT, "note"),
         paragraph(introduction(findings.settings)),
-        bullets(summary(findings)),
+        cost_table(findings).html(),
         heading("What CATIS kept, merged and evicted"),
         picture_figure(picture, TOKENS + findings.caption),
         heading("The five methods at equal r"),
+        charts["accuracy"],
         main_table(findings).html(),
-        pair_table(findings).html(),
         heading("When each depth collapses"),
+        paragraph(GLOSSARY["r_crit"]),
         charts["r_crit"],
-        *(table(findings, view).html() for view in findings.limits for table in (limit_table, law_table)),
+        *(limit_table(findings, view).html() for view in findings.limits),
         heading("Is the ranking steady under noise?"),
+        paragraph(GLOSSARY["rho_s"]),
         charts["rho_s"],
         heading("Do the features lose their independence?"),
+        paragraph(GLOSSARY["rho_off"]),
         charts["rho_off"],
         heading("The paper beside this run"),
         claim_table(findings).html(),
-        paragraph(honest_words(findings), "mark"),
         heading("Now your model"),
         code(NEXT),
+        heading("What this shows and what not"),
+        paragraph(honest_words(findings)),
     ]
     footer = (
         f"{'; '.join(f'{name} {value}' for name, value in told.items())}. The models are in the package (docs/zoo.md). "

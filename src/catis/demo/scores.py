@@ -91,7 +91,8 @@ class Scores:
     def tried(self, view: str, method: str) -> list[int]:
         """Amounts measured so far for a method."""
         known = list(self._passes)  # a copy, because other workers add to it
-        return sorted(reduction.r for seen, reduction in known if seen == view and reduction.method.name == method)
+        amounts = {r.r for seen, r in known if seen == view and r.method.name == method and r.head_only is None}
+        return sorted(amounts)
 
     def speed_up(self, reduction: Reduction) -> tuple[float, float, float]:
         """Vanilla's time over the reduction's on the same batch: median and quartiles over the batches."""

@@ -56,6 +56,11 @@ class Settings:
         """Amounts r of the table; none for a model that is not in it."""
         return grid(self.r_max(model), self.steps) if model in self.compared else []
 
+    @property
+    def leading(self) -> str:
+        """The model that the report begins with."""
+        return "tiny-12" if "tiny-12" in self.compared else self.compared[0]
+
     def probe_amount(self, model: str) -> int:
         """About three quarters of the largest r: where methods begin to differ."""
         return grid(self.r_max(model), 4)[-2]

@@ -1,4 +1,4 @@
-"""The demo's tables: the terminal and the page show the same."""
+"""The demo's tables: the first two also stand in the terminal, the long ones on the page only."""
 
 from __future__ import annotations
 
@@ -6,52 +6,72 @@ from catis.demo.claims import LEVEL, PAPER_SLOPES, judge_claims, verdict
 from catis.demo.findings import Findings, Row
 from catis.demo.limits import Limit
 from catis.demo.settings import OURS
-from catis.diagnostics.critical import DepthFit
 from catis.evaluate.metrics import Difference
 from catis.report.table import Cell, Table
 
-__all__ = ["claim_table", "law_table", "limit_table", "main_table", "pair_table"]
+__all__ = ["claim_table", "cost_table", "limit_table", "main_table", "method_table"]
+
+
+def cost_table(findings: Findings) -> Table:
+    """What one can do with so many multiply-adds."""
+    rows = []
+    for row in findings.at_cost:
+        pair = findings.cost_pairs.get(row.method)
+        minus = "" if pair is None else _difference(pair)
+        accuracy = [f"{100 * share:.1f}" for share in row.accuracy.values()]
+        rows.append([row.method, f"{100 / row.ratio:.1f}", *accuracy, minus, f"{row.speed_up[0]:.2f}x"])
+    return Table(
+        ["what", "MACs %", *(f"{view} %" for view in findings.n), "- constant r", "speed-up"],
+        rows,
+        f"{findings.settings.leading} at one cost",
+        "MACs: multiply-adds, of vanilla's. constant r and budget= are CATIS; budget= removes the same share in every "
+        "block; a recipe is what `catis tune` found on other images; the smaller image is the control. - constant r: "
+        "points on the same clean images, * if p < 0.05.",
+    )
+
+
+def method_table(findings: Findings) -> Table:
+    """The methods at equal r on the leading model: accuracy at each r, and r_crit."""
+    model, limits = findings.settings.leading, findings.limits["clean"]
+    amounts, methods = findings.settings.amounts(model), findings.settings.methods
+    found = {(row.method, row.r): row for row in findings.rows if row.model == model}
+    rows = [
+        [method, *(f"{100 * found[method, r].accuracy['clean']:.1f}" for r in amounts), _limit(limits[model, method])]
+        for method in methods
+    ]
+    return Table(
+        ["clean %", *(f"r={r}" for r in amounts), "r_crit (95 %)"],
+        [["vanilla", *([f"{100 * found['vanilla', 0].accuracy['clean']:.1f}"] * len(amounts)), ""], *rows],
+        f"The five methods at equal r, {model}",
+        f"n={findings.n['clean']}. The report has every model, the shifted images, speed, and which differences mean "
+        f"anything.",
+    )
 
 
 def main_table(findings: Findings) -> Table:
-    """Accuracy, cost and measured speed of every method at every amount."""
-    n = ", ".join(f"{view} n={count}" for view, count in findings.n.items())
+    """Accuracy, cost and measured speed of every method at every amount, and what CATIS is better by."""
+    pairs = findings.method_pairs()
+    views = [name for view in findings.n for name in (f"{view} %", f"CATIS minus it, {view}")]
     return Table(
-        ["model", "r", "method", "left", "GMACs", *(f"{view} %" for view in findings.n), "speed-up", "effic."],
+        ["model", "r", "method", "left", "GMACs", *views, "measured speed-up", "measured efficiency"],
         [_main_row(row, findings) for row in findings.rows],
-        f"Five methods at equal r ({n})",
-        f"left: patch tokens after the last block, of 144. speed-up: measured, vanilla's processor time over this "
-        f"one's on the same batch of {findings.settings.batch}, one thread, median of {findings.rounds} batches. "
-        f"effic.: speed-up over MACs saved. Bold: highest of the five; the next table says whether that means "
-        f"anything.",
+        f"Every method at every r ({', '.join(f'{view} n={count}' for view, count in findings.n.items())})",
+        f"left: patch tokens after the last block, of 144. CATIS minus it: points on the same images, ± half of the "
+        f"95 % bootstrap interval; * marks a difference (exact McNemar p < {LEVEL}), and of {len(pairs)} comparisons "
+        f"about {LEVEL * len(pairs):.0f} would be marked by chance. Speed-up: vanilla's processor time over this one's "
+        f"on the same batch of {findings.settings.batch}, one thread, median of {findings.rounds} batches; efficiency: "
+        f"speed-up over MACs saved.",
         grouped=2,
     )
 
 
 def _main_row(row: Row, findings: Findings) -> list[str | Cell]:
-    rivals = [other for other in findings.rows if (other.model, other.r) == (row.model, row.r)]
-    accuracy = [
-        Cell(f"{100 * share:.1f}", "bold" if row.r and share == max(o.accuracy[view] for o in rivals) else "")
-        for view, share in row.accuracy.items()
-    ]
+    cells: list[str | Cell] = []
+    for view, share in row.accuracy.items():
+        pair = findings.pairs.get((row.model, view, row.r, row.method))
+        cells += [f"{100 * share:.1f}", "" if pair is None else _difference(pair)]
     start = [row.model, str(row.r) if row.r else "-", row.method, str(row.tokens), f"{row.gmacs:.3f}"]
-    return [*start, *accuracy, f"{row.speed_up[0]:.2f}x", f"{row.efficiency:.2f}"]
-
-
-def pair_table(findings: Findings) -> Table:
-    """CATIS minus each other method, on the same images."""
-    others = [method for method in findings.settings.methods if method != OURS]
-    pairs = findings.method_pairs()
-    keys = list(dict.fromkeys((model, view, r) for model, view, r, _ in pairs))
-    return Table(
-        ["model", "view", "r", *(f"- {method}" for method in others)],
-        [[*map(str, key), *(_difference(pairs[(*key, method)]) for method in others)] for key in keys],
-        "CATIS minus each other method, points of accuracy on the same images",
-        f"± is half of the 95 % bootstrap interval over images. * marks a difference (exact McNemar p < {LEVEL}); "
-        f"without it there is no difference that so few images can show. "
-        f"Of {len(pairs)} comparisons about {LEVEL * len(pairs):.0f} would be marked by chance.",
-        grouped=2,
-    )
+    return [*start, *cells, f"{row.speed_up[0]:.2f}x", f"{row.efficiency:.2f}"]
 
 
 def _difference(pair: Difference) -> Cell:
@@ -61,14 +81,23 @@ def _difference(pair: Difference) -> Cell:
 
 
 def limit_table(findings: Findings, view: str) -> Table:
-    """r_crit of every depth and method."""
-    limits, models = findings.limits[view], findings.settings.models
+    """r_crit of every depth and method, and its fit against 1/L beside the paper's."""
+    limits, models, laws, paper = findings.limits[view], findings.settings.models, findings.laws[view], PAPER_SLOPES
+    rows = []
+    for method, law in laws.items():
+        low, high = laws[OURS].minus(law)
+        fit = "-" if law.fit is None else f"{law.fit.slope:.0f} ({law.fit.low:.0f}-{law.fit.high:.0f})"
+        r_squared = "-" if law.fit is None else f"{law.fit.r_squared:.2f}"
+        ours = "" if method == OURS else f"{low:.0f} to {high:.0f}"
+        theirs = str(paper[view].get(method, paper[view]["others"]))
+        rows.append([method, *(_limit(limits[model, method]) for model in models), fit, r_squared, ours, theirs])
     return Table(
-        ["method", *models],
-        [[method, *(_limit(limits[model, method]) for model in models)] for method in findings.settings.methods],
-        f"r_crit, {view}: smallest r that loses more than 5 points (n={findings.n[view]})",
-        "By bisection; in brackets 95 % of bootstrap samples of the images, accuracy interpolated between the r "
-        "tried. ~: accuracy did not fall with every r tried, so bisection may have missed a smaller one.",
+        ["method", *models, "k (95 %, depths)", "R2", "k of CATIS minus it", "paper's k"],
+        rows,
+        f"r_crit, {view}: smallest r that loses more than 5 points (n={findings.n[view]}), and k of r_crit = k / L",
+        "By bisection; in brackets 95 % of bootstrap samples of the images, accuracy interpolated between the r tried. "
+        "~: accuracy did not fall with every r tried, so bisection may have missed a smaller one. k is fitted through "
+        "the origin; where the interval of a difference spans 0, none is shown. The paper has one k for all baselines.",
     )
 
 
@@ -76,29 +105,6 @@ def _limit(limit: Limit) -> str:
     r = f"> {limit.r_max}" if limit.r is None else str(limit.r)
     low, high = (f"> {limit.r_max}" if end > limit.r_max else str(end) for end in limit.interval)
     return f"{r}{'' if limit.monotone else '~'} ({low}-{high})"
-
-
-def law_table(findings: Findings, view: str) -> Table:
-    """The fit of r_crit against 1/L."""
-    laws, paper = findings.laws[view], PAPER_SLOPES[view]
-    rows = []
-    for method, law in laws.items():
-        low, high = laws[OURS].minus(law)
-        ours = "" if method == OURS else f"{low:.0f} to {high:.0f}"
-        rows.append([method, *_fit(law.fit), ours, str(paper.get(method, paper["others"]))])
-    return Table(
-        ["method", "k (95 %, depths)", "R2", "depths", "CATIS minus it", "paper's k"],
-        rows,
-        f"r_crit = k / L, {view}",
-        "Fitted through the origin. 'CATIS minus it': 95 % of bootstrap samples of the same images; where it "
-        "spans 0, no difference is shown. The paper gives one k for all baselines.",
-    )
-
-
-def _fit(fit: DepthFit | None) -> list[str]:
-    if fit is None:
-        return ["-"] * 3
-    return [f"{fit.slope:.0f} ({fit.low:.0f}-{fit.high:.0f})", f"{fit.r_squared:.2f}", str(fit.n)]
 
 
 def claim_table(findings: Findings) -> Table:

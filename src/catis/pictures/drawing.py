@@ -13,7 +13,7 @@ from catis.pictures.legend import legend
 from catis.pictures.outlines import Outlines, outlines_of
 from catis.pictures.patches import EvictedStyle, heat_map, spatial_layout
 
-__all__ = ["Layout", "Look", "contact_sheet", "layout_figure", "layout_frames"]
+__all__ = ["Layout", "Look", "contact_sheet", "layout_cells", "layout_figure", "layout_frames"]
 
 _TITLE, _CAPTION = 15, 18
 _LARGE, _SMALL = 240, 160
@@ -84,6 +84,14 @@ def layout_frames(image: Tensor, layouts: Sequence[Layout], look: Look) -> list[
             _figure([[_Cell("original", image), _layout_cell(image, layout, look.evicted), *maps]], image, look)
         )
     return frames
+
+
+def layout_cells(image: Tensor, layout: Layout, evicted: EvictedStyle = "dim") -> list[Canvas]:
+    """The original, the layout and a heat map for each signal, as canvases of their own, for a page that wraps."""
+    scores = _named(layout.scores)
+    maps = [_heat_cell(name, scores, layout.number, image) for name in _SIGNALS if name in scores]
+    cells = [_Cell("original", image), _layout_cell(image, layout, evicted), *maps]
+    return [_compose([[cell]], image, _LARGE, "") for cell in cells]
 
 
 def contact_sheet(

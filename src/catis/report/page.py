@@ -8,7 +8,7 @@ from html import escape
 
 from catis.report.script import SCRIPT
 
-__all__ = ["bullets", "chart_figure", "code", "heading", "make_page", "paragraph", "picture_figure"]
+__all__ = ["chart_figure", "code", "heading", "make_page", "paragraph", "picture_figure", "tiles"]
 
 STYLE = """
 :root { color-scheme: light dark; --ink: #222; --soft: #5f5f5f; --page: #fafaf8; --paper: #fff; --rule: #d9d9d4;
@@ -27,7 +27,10 @@ figure img { display: block; max-width: 100%; height: auto; margin: 0 auto; }
 .panels svg { flex: 1 1 340px; max-width: 560px; height: auto; }
 .legend { display: flex; flex-wrap: wrap; gap: 2px 20px; font-size: 13.5px; }
 .legend svg { vertical-align: middle; }
-.scroll { overflow-x: auto; }
+.tiles { display: flex; flex-wrap: wrap; gap: 12px; margin: 16px 0; }
+.tile { flex: 1 1 220px; background: var(--paper); border: 1px solid var(--rule); border-radius: 6px; padding: 12px; }
+.tile strong { display: block; font-size: 22px; } .tile span { color: var(--soft); font-size: 14px; }
+.scroll { overflow-x: auto; content-visibility: auto; contain-intrinsic-size: auto 600px; }
 table { border-collapse: collapse; background: var(--paper); font-size: 14px; font-variant-numeric: tabular-nums; }
 th { text-align: left; border-bottom: 2px solid var(--soft); padding: 6px 9px; font-weight: 600; }
 td { padding: 3px 9px; white-space: nowrap; } tr.end td { border-bottom: 1px solid var(--rule); }
@@ -68,6 +71,15 @@ def paragraph(text: str, kind: str = "") -> str:
     return f'<p class="{kind}">{escape(text)}</p>' if kind else f"<p>{escape(text)}</p>"
 
 
+def tiles(facts: Sequence[tuple[str, str]]) -> str:
+    """A few numbers to begin with, each with its words."""
+    each = (
+        f'<div class="tile"><strong>{escape(value)}</strong><span>{escape(words)}</span></div>'
+        for value, words in facts
+    )
+    return f'<div class="tiles">{"".join(each)}</div>'
+
+
 def heading(text: str) -> str:
     """The heading of a section."""
     return f"<h2>{escape(text)}</h2>"
@@ -76,11 +88,6 @@ def heading(text: str) -> str:
 def code(text: str) -> str:
     """Commands or code, as they are."""
     return f"<pre><code>{escape(text)}</code></pre>"
-
-
-def bullets(sentences: Sequence[str]) -> str:
-    """A list."""
-    return "<ul>" + "".join(f"<li>{escape(sentence)}</li>" for sentence in sentences) + "</ul>"
 
 
 def chart_figure(chart: str, caption: str) -> str:

@@ -10,12 +10,12 @@ from catis.evaluate.paired import Pair, paired_differences
 from catis.report.chart import Line, Panel, draw_wrapping
 from catis.report.colours import style_of
 from catis.report.page import chart_figure, code, heading, make_page, paragraph
-from catis.report.paper import paper_top1
+from catis.report.paper import beside_paper
 from catis.report.table import Table
 from catis.runs.record import Record
 from catis.runs.store import Damaged, Store
 
-__all__ = ["store_page"]
+__all__ = ["store_figure", "store_page", "usable_records"]
 
 CAPTION = (
     "Top-1 against multiply-adds, one panel per model and data set; bars and bands: 95 % (Wilson). A point says its "
@@ -34,15 +34,11 @@ def store_page(store: Store, command: str) -> str:
     Raises:
         ValueError: The store holds no record that can be used.
     """
-    entries = list(store.scan())
-    records = [entry for entry in entries if isinstance(entry, Record)]
-    damaged = [entry for entry in entries if isinstance(entry, Damaged)]
-    if not records:
-        raise ValueError(f"{store.folder}: no records in it; write some with `catis eval ... --store {store.folder}`")
+    records, damaged = _scanned(store)
     parts = [
         paragraph("What does token reduction cost in accuracy, and what does it save?", "note"),
         paragraph(_answer(records), "lead"),
-        chart_figure(draw_wrapping(_panels(records), "top-1 against multiply-adds"), CAPTION),
+        store_figure(records),
         _main_table(records).html(),
         *_paired(store, records),
         *_beside_paper(records),
@@ -52,6 +48,28 @@ def store_page(store: Store, command: str) -> str:
         code(command),
     ]
     return make_page(f"Results of {store.folder.name}", parts, f"{len(records)} records in {store.folder}.")
+
+
+def usable_records(store: Store) -> list[Record]:
+    """The records of a store, without damaged ones.
+
+    Raises:
+        ValueError: There are none.
+    """
+    return _scanned(store)[0]
+
+
+def _scanned(store: Store) -> tuple[list[Record], list[Damaged]]:
+    entries = list(store.scan())
+    records = [entry for entry in entries if isinstance(entry, Record)]
+    if not records:
+        raise ValueError(f"{store.folder}: no records in it; write some with `catis eval ... --store {store.folder}`")
+    return records, [entry for entry in entries if isinstance(entry, Damaged)]
+
+
+def store_figure(records: Sequence[Record]) -> str:
+    """Top-1 against multiply-adds, as HTML."""
+    return chart_figure(draw_wrapping(_panels(records), "top-1 against multiply-adds"), CAPTION)
 
 
 def series_of(record: Record, largest: int) -> str:
@@ -156,14 +174,20 @@ def _pair_table(pairs: Sequence[Pair], against: str) -> Table:
 
 def _beside_paper(records: Sequence[Record]) -> list[str]:
     rows = [
-        [record.model, record.data_title, record.method, record.schedule, f"{record.top1:.2f}", theirs, record.n_read]
-        for record in records
-        if (theirs := paper_top1(record)) is not None
+        [one.record.model, one.data, _form(one.record), one.record.schedule, f"{one.here:.2f}", one.paper, one.n]
+        for one in beside_paper(records)
     ]
     if not rows:
         return []
     note = "The paper's images and weights may not be those used here: a claim beside a measurement, not a test of it."
     return [Table(["model", "data", "method", "r", "here", "paper", "n"], rows, "Beside the paper", note, 2).html()]
+
+
+def _form(record: Record) -> str:
+    """The method, with the signal and the strategy of CATIS where they are not the usual ones."""
+    usual = {"signal": "fused", "strategy": "triage"}
+    said = [str(record.options[name]) for name, own in usual.items() if record.options.get(name, own) != own]
+    return " ".join([record.method, *said])
 
 
 def _environment(records: Sequence[Record]) -> Table:

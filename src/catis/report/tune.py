@@ -12,7 +12,7 @@ from catis.report.colours import style_of
 from catis.report.page import chart_figure, code, heading, make_page, paragraph
 from catis.report.table import Table
 
-__all__ = ["PAGE_NAME", "answer", "points_table", "tune_page", "write_tune_page"]
+__all__ = ["PAGE_NAME", "answer", "points_table", "tune_figure", "tune_page", "write_tune_page"]
 
 PAGE_NAME = "tune.html"
 CAPTION = (
@@ -36,7 +36,7 @@ def tune_page(content: Mapping[str, Any]) -> str:
     """
     parts = [
         paragraph(answer(content["points"]), "lead"),
-        *_figure(content["points"]),
+        *tune_figure(content["points"]),
         points_table(content["points"], "Judged on images that chose nothing").html(),
         *(paragraph(sentence, "mark") for sentence in content["said"]),
         heading("Put it on"),
@@ -102,7 +102,7 @@ def _agreement(point: Mapping[str, Any]) -> str:
     return f"{100 * point['agreement']:.1f} ({low:.1f}-{high:.1f})"
 
 
-def _figure(points: Sequence[Mapping[str, Any]]) -> list[str]:
+def tune_figure(points: Sequence[Mapping[str, Any]]) -> list[str]:
     """The Pareto curve; none for a model without classes."""
     if any(point["agreement"] is None for point in points):
         return []

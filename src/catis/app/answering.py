@@ -1,0 +1,173 @@
+"""From an image, a model and settings to everything that the page shows: figures, classes, cost, times."""
+
+from __future__ import annotations
+
+import copy
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from itertools import chain
+from statistics import median
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor, nn
+
+from catis import hosts
+from catis.api import apply
+from catis.app.choices import Choices
+from catis.app.onnx_model import OnnxModel
+from catis.app.photos import Photo
+from catis.data.preprocessing import Pixels
+from catis.inference import batch_images
+from catis.macs import MacsComparison, compare_macs
+from catis.pictures.classes import describe_change, name_classes
+from catis.pictures.tracing import Trace, trace
+from catis.recipes import Recipe, recipe_of
+
+__all__ = ["Answer", "Guess", "Settings", "answer", "sharing_weights"]
+
+TOP = 5
+ROUNDS, SECONDS = 7, 0.2
+"""Rounds of timing, and after how long no further one begins once there are three."""
+
+
+@dataclass(frozen=True)
+class Settings:
+    """What a user chose.
+
+    Attributes:
+        model: One of the menu.
+        way: A method or a recipe of the menu.
+        budget: Share of the multiply-adds, for a method; a recipe has its own.
+    """
+
+    model: str
+    way: str = "catis"
+    budget: float = 0.5
+
+
+@dataclass(frozen=True)
+class Guess:
+    """A class and how sure the model is of it, from 0 to 1."""
+
+    label: str
+    share: float
+
+
+@dataclass(frozen=True)
+class Answer:
+    """What came out for one image.
+
+    Attributes:
+        settings: What was asked.
+        pixels: (H, W, 3) the image as the model was given it.
+        before: Most likely classes of the vanilla model; empty where there is none to compare with, or no classifier.
+        after: The same of the reduced one.
+        traced: What happened to the patches; None for a file whose model is not here.
+        cost: Multiply-adds and tokens; None likewise.
+        recipe: What was on the model.
+        ms_before: Milliseconds of the vanilla model, median; None where there is none.
+        ms_after: The same of the reduced one.
+        rounds: Passes of each that were timed.
+    """
+
+    settings: Settings
+    pixels: Pixels
+    before: Sequence[Guess]
+    after: Sequence[Guess]
+    traced: Trace | None
+    cost: MacsComparison | None
+    recipe: Recipe | None
+    ms_before: float | None
+    ms_after: float
+    rounds: int
+
+    @property
+    def change(self) -> str:
+        """What became of the image's class, in words; empty without classes to compare."""
+        return describe_change(self.before[0].label, self.after[0].label) if self.before and self.after else ""
+
+
+def answer(choices: Choices, photo: Photo, settings: Settings) -> Answer:
+    """Run a model on an image without and with reduction.
+
+    Raises:
+        ValueError: An image that cannot be read, or a budget or recipe that does not fit the model.
+    """
+    model = choices.models[settings.model]
+    if isinstance(model, OnnxModel):
+        return _of_file(choices, model, photo, settings)
+    recipe = choices.recipe(settings.way)
+    reduced = sharing_weights(model)
+    if recipe is None:
+        apply(reduced, settings.way, budget=settings.budget)
+    else:
+        apply(reduced, recipe=recipe)
+    preprocessing = hosts.find(model).preprocessing()
+    pixels = photo.pixels(preprocessing)
+    images, name = batch_images([pixels], preprocessing, model), name_classes(model)
+    with torch.inference_mode():
+        traced, before = trace(reduced, images), model(images)
+        ms_before, ms_after, rounds = _times(lambda: model(images), lambda: reduced(images))
+    return Answer(
+        settings, pixels, _guesses(hosts.find(model).logits(before), name), _guesses(_logits(reduced, traced), name),
+        traced, compare_macs(model, recipe_of(reduced).reduction), recipe_of(reduced), ms_before, ms_after, rounds,
+    )  # fmt: skip
+
+
+def sharing_weights(model: nn.Module) -> nn.Module:
+    """A copy for one answer: what is put on it is seen by nobody else, and it costs no memory for weights."""
+    shared = {id(tensor): tensor for tensor in chain(model.parameters(), model.buffers())}
+    return copy.deepcopy(model, shared)
+
+
+def _logits(model: nn.Module, traced: Trace) -> Tensor | None:
+    return hosts.find(model).logits(traced.output)
+
+
+def _of_file(choices: Choices, file: OnnxModel, photo: Photo, settings: Settings) -> Answer:
+    """An exported file, beside the vanilla model that it was made of if that is here too."""
+    pixels = photo.pixels(file.preprocessing)
+    images = file.preprocessing.normalise([pixels]).numpy().astype(np.float32)
+    labels = file.labels
+    after = _guesses(torch.from_numpy(file.logits(images)), lambda number: labels[number] if labels else f"{number}")
+    twin = choices.twin(file)
+    if twin is None:
+        _, ms, rounds = _times(lambda: None, lambda: file.logits(images))
+        return Answer(settings, pixels, (), after, None, None, file.recipe, None, ms, rounds)
+    model: Any = choices.models[twin]
+    reduced = apply(sharing_weights(model), recipe=file.recipe)
+    tensor = torch.from_numpy(images)
+    with torch.inference_mode():
+        traced, before = trace(reduced, tensor), model(tensor)
+        ms_before, ms, rounds = _times(lambda: model(tensor), lambda: file.logits(images))
+    guesses, cost = _guesses(hosts.find(model).logits(before), name_classes(model)), recipe_of(reduced).reduction
+    return Answer(
+        settings, pixels, guesses, after, traced, compare_macs(model, cost), file.recipe, ms_before, ms, rounds
+    )
+
+
+def _guesses(logits: Tensor | None, name: Callable[[int], str]) -> list[Guess]:
+    if logits is None:
+        return []
+    shares, numbers = logits[0].float().softmax(-1).topk(min(TOP, logits.shape[-1]))
+    return [Guess(name(number), share) for share, number in zip(shares.tolist(), numbers.tolist(), strict=True)]
+
+
+def _times(before: Callable[[], object], after: Callable[[], object]) -> tuple[float, float, int]:
+    """Milliseconds of two steps in turns, so that a slow moment hits both: the medians, and of how many rounds.
+
+    Both have run before, so nothing is warmed up here.
+    """
+    seconds: tuple[list[float], list[float]] = ([], [])
+    start = time.perf_counter()
+    for number in range(ROUNDS):
+        if number >= 3 and time.perf_counter() - start > SECONDS:
+            break
+        for step, spent in zip((before, after), seconds, strict=True):
+            begun = time.perf_counter()
+            step()
+            spent.append(time.perf_counter() - begun)
+    return 1000 * median(seconds[0]), 1000 * median(seconds[1]), len(seconds[0])

@@ -1,0 +1,126 @@
+"""What can be chosen on the page: models, and for each of them methods and recipes."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from torch import nn
+
+from catis import hosts
+from catis.app.onnx_model import OnnxModel, open_onnx
+from catis.models import load_model
+from catis.recipes import FILE_NAME, Recipe, list_recipes, load_recipe
+from catis.registry import list_methods
+
+__all__ = ["Choices", "Named", "load_choices", "split_checkpoint"]
+
+Model = nn.Module | OnnxModel
+RECIPE = "recipe "
+"""How the name of a recipe begins in the menu of methods."""
+
+
+@dataclass(frozen=True)
+class Named:
+    """A model by the words that load it: those of `--model`.
+
+    Attributes:
+        name: A name, folder or file.
+        checkpoint: File with its weights, if they do not come with the name.
+        pretrained: Whether they come from the hub.
+    """
+
+    name: str
+    checkpoint: Path | None = None
+    pretrained: bool = False
+
+    def load(self) -> Model:
+        """The model: an ONNX file, or one that PyTorch runs, which must be one that can be reduced."""
+        if self.name.endswith(".onnx"):
+            return open_onnx(Path(self.name))
+        model = load_model(self.name, self.checkpoint, self.pretrained)
+        _ = hosts.find(model).facts
+        return model
+
+    @property
+    def python(self) -> str:
+        """The call that loads it, as Python."""
+        more = "" if self.checkpoint is None else f", checkpoint={str(self.checkpoint)!r}"
+        return f"load_model({self.name!r}{more}{', pretrained=True' if self.pretrained else ''})"
+
+
+@dataclass(frozen=True)
+class Choices:
+    """Everything that the page offers; nothing in it is changed by a user.
+
+    Attributes:
+        models: By name, in the order of the menu.
+        named: How each was loaded.
+        recipes: Those that were given, by what the menu calls them.
+    """
+
+    models: Mapping[str, Model]
+    named: Mapping[str, Named]
+    recipes: Mapping[str, Recipe]
+
+    def ways(self, model: str) -> list[str]:
+        """Methods and recipes for a model: CATIS first, then recipes, those that come with catis too."""
+        found = self.models[model]
+        if isinstance(found, OnnxModel):
+            return ["as exported"]
+        own = hosts.find(found).name.split(".")[0]
+        shipped = [RECIPE + name for name in list_recipes() if name.split("@")[0] in (own, model)]
+        others = [name for name in list_methods() if name != "catis"]
+        return ["catis", *self.recipes, *shipped, *others]
+
+    def recipe(self, way: str) -> Recipe | None:
+        """The recipe that a menu entry stands for; None for a method."""
+        if not way.startswith(RECIPE):
+            return None
+        return self.recipes[way] if way in self.recipes else load_recipe(way.removeprefix(RECIPE))
+
+    def twin(self, file: OnnxModel) -> str | None:
+        """Of the models here, the one that an exported file was made of, by its name."""
+        wanted = "" if file.recipe is None else file.recipe.name
+        for name, model in self.models.items():
+            if wanted and isinstance(model, nn.Module) and wanted in (name, hosts.find(model).name):
+                return name
+        return None
+
+
+def load_choices(models: Sequence[Named], recipes: Sequence[Path] = ()) -> Choices:
+    """Load all models and recipes, so that what is wrong with them is said before the page opens.
+
+    Raises:
+        ValueError: A model or a recipe that cannot be loaded.
+    """
+    loaded = {_title(one.name): one for one in models}
+    found = {
+        f"{RECIPE}{folder.relative_to(path.parent) if path.parent != folder else folder.name}": load_recipe(folder)
+        for path in recipes
+        for folder in _folders(path)
+    }
+    return Choices({title: one.load() for title, one in loaded.items()}, loaded, found)
+
+
+def split_checkpoint(text: str) -> tuple[str, Path | None]:
+    """The two sides of NAME=FILE.
+
+    Example:
+        >>> split_checkpoint("tiny-12"), split_checkpoint("vit_tiny_patch16_224=a.pth")
+        (('tiny-12', None), ('vit_tiny_patch16_224', PosixPath('a.pth')))
+    """
+    name, equals, file = text.partition("=")
+    return name, Path(file) if equals else None
+
+
+def _title(name: str) -> str:
+    """What the menu calls a model: the last part of a path."""
+    return Path(name).name if Path(name).exists() else name
+
+
+def _folders(path: Path) -> list[Path]:
+    """A recipe, or all those in the folders of a tuning at several budgets."""
+    inner = sorted(file.parent for file in path.glob(f"*/{FILE_NAME}"))
+    return inner if inner and not (path / FILE_NAME).is_file() else [path]

@@ -1,0 +1,95 @@
+"""A file that `catis export` wrote, run by ONNX Runtime from what stands in its own metadata."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass, fields
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from catis.data.preprocessing import Preprocessing
+from catis.errors import require
+from catis.recipes import Recipe
+
+__all__ = ["OnnxModel", "open_onnx"]
+
+PREFIX = "catis."
+"""Of the keys that `catis export` writes into a file's metadata."""
+
+
+@dataclass(frozen=True)
+class OnnxModel:
+    """An exported model.
+
+    Attributes:
+        path: The file.
+        preprocessing: How it wants its images.
+        labels: What its classes are called; empty if nobody said.
+        recipe: What was on the model when it was exported; None if it was vanilla.
+        session: Of ONNX Runtime.
+    """
+
+    path: Path
+    preprocessing: Preprocessing
+    labels: tuple[str, ...]
+    recipe: Recipe | None
+    session: Any
+
+    def logits(self, images: NDArray[np.float32]) -> NDArray[np.float32]:
+        """(B, classes) of (B, 3, H, W) prepared images."""
+        (output,) = self.session.run(None, {self.session.get_inputs()[0].name: images})
+        return np.asarray(output)
+
+
+def open_onnx(path: Path) -> OnnxModel:
+    """Open a file and read how it wants its images.
+
+    Raises:
+        MissingExtraError: ONNX Runtime is not installed.
+        ValueError: No such file, no ONNX file, or one that does not say how it wants its images.
+    """
+    require("an ONNX file", "export", "onnxruntime")
+    import onnxruntime
+    from onnxruntime.capi import onnxruntime_pybind11_state as faults
+
+    if not path.is_file():
+        raise ValueError(f"{path}: there is no such file")
+    try:
+        session = onnxruntime.InferenceSession(path, providers=["CPUExecutionProvider"])
+    except (
+        faults.Fail,
+        faults.InvalidArgument,
+        faults.InvalidGraph,
+        faults.InvalidProtobuf,
+        faults.NotImplemented,
+    ) as error:
+        raise ValueError(f"{path} cannot be opened by ONNX Runtime: {str(error).splitlines()[0]}") from error
+    found = {key: json.loads(value) for key, value in _metadata(session).items()}
+    if "preprocessing" not in found:
+        raise ValueError(f"{path} does not say how it wants its images: write it with `catis export` of this version")
+    recipe = found.get("recipe")
+    return OnnxModel(
+        path,
+        _preprocessing(found["preprocessing"]),
+        tuple(found.get("labels", ())),
+        None if recipe is None else Recipe.from_json(recipe, str(path)),
+        session,
+    )
+
+
+def _metadata(session: Any) -> dict[str, str]:
+    known = session.get_modelmeta().custom_metadata_map
+    return {key.removeprefix(PREFIX): value for key, value in known.items() if key.startswith(PREFIX)}
+
+
+def _preprocessing(content: Mapping[str, Any]) -> Preprocessing:
+    """Of what the metadata says, the fields that we know; lists are tuples again, so that it can be a key."""
+    names = {one.name for one in fields(Preprocessing)}
+    known: dict[str, Any] = {
+        name: tuple(value) if isinstance(value, list) else value for name, value in content.items()
+    }
+    return Preprocessing(**{name: value for name, value in known.items() if name in names})

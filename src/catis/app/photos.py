@@ -1,0 +1,54 @@
+"""What a user drops on the page: refused if it is too large or no image, else prepared once for each model."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from PIL import Image, ImageOps, UnidentifiedImageError
+
+from catis.data.preprocessing import Pixels, Preprocessing
+
+__all__ = ["MOST_BYTES", "MOST_PIXELS", "Photo"]
+
+MOST_BYTES = 20 * 2**20
+MOST_PIXELS = 50_000_000
+"""Of one image; a phone's photo has 12 to 50 million."""
+
+
+@dataclass(frozen=True)
+class Photo:
+    """An image file of one user, and what was made of it for models.
+
+    Attributes:
+        path: The file.
+        prepared: Its pixels, by the preprocessing that asked for them.
+    """
+
+    path: Path
+    prepared: dict[Preprocessing, Pixels] = field(default_factory=dict, compare=False)
+
+    def pixels(self, preprocessing: Preprocessing) -> Pixels:
+        """(H, W, 3) bytes as a model wants them, turned as the camera says.
+
+        Raises:
+            ValueError: It is too large, or no image that can be read; the sentence is for the user.
+        """
+        if preprocessing not in self.prepared:
+            self.prepared[preprocessing] = _read(self.path, preprocessing)
+        return self.prepared[preprocessing]
+
+
+def _read(path: Path, preprocessing: Preprocessing) -> Pixels:
+    size = path.stat().st_size
+    if size > MOST_BYTES:
+        raise ValueError(f"This file has {size / 2**20:.0f} MB; at most {MOST_BYTES / 2**20:.0f} are taken.")
+    try:
+        with Image.open(path) as image:
+            if image.width * image.height > MOST_PIXELS:
+                most = f"{MOST_PIXELS / 1e6:.0f} million"
+                raise ValueError(f"This image has {image.width} x {image.height} pixels; at most {most} are taken.")
+            image.draft("RGB", (4 * preprocessing.size[1], 4 * preprocessing.size[0]))  # a large JPEG, read smaller
+            return preprocessing.pixels(ImageOps.exif_transpose(image))
+    except (UnidentifiedImageError, Image.DecompressionBombError, OSError, SyntaxError, EOFError) as error:
+        raise ValueError("This file cannot be read as an image: take a JPEG, PNG or WebP file.") from error
