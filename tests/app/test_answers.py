@@ -231,6 +231,12 @@ def test_an_exported_file_alone_and_beside_its_model(photos, tmp_path):
     assert len(found.before) == 5
     assert "ONNX Runtime" in views.numbers_view(found)
     assert desk.Desk(beside, []).download(found)[0]
+    labels = list(hosts.find(load_model("tiny-6")).labels)  # the zoo's models have no name of their own in a recipe
+    for r, twin in (([8, 8, 8, 8, 8, 4], "tiny-6"), (8, None)):  # the second may be of either
+        recipe = Recipe(catis.hosts.find(catis.apply(load_model("tiny-6"), "tome", r=r)).reduction)
+        nameless = exported(tmp_path / "b.onnx", recipe, preprocessing=SIZE, labels=labels)
+        both = load_choices([Named(str(nameless)), Named("tiny-6"), Named("tiny-12")])
+        assert both.twin(both.models["b.onnx"]) == twin
     assert desk.Desk(alone, []).blocks("a.onnx") == 1
 
 

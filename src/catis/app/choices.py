@@ -81,12 +81,13 @@ class Choices:
         return self.recipes[way] if way in self.recipes else load_recipe(way.removeprefix(RECIPE))
 
     def twin(self, file: OnnxModel) -> str | None:
-        """Of the models here, the one that an exported file was made of, by its name."""
-        wanted = "" if file.recipe is None else file.recipe.name
-        for name, model in self.models.items():
-            if wanted and isinstance(model, nn.Module) and wanted in (name, hosts.find(model).name):
-                return name
-        return None
+        """Of the models here, the one that an exported file was made of: by its name, or the only one that it fits."""
+        if file.recipe is None:
+            return None
+        here = {name: hosts.find(model) for name, model in self.models.items() if isinstance(model, nn.Module)}
+        named = [name for name, handle in here.items() if file.recipe.name and file.recipe.name in (name, handle.name)]
+        fitting = [name for name, handle in here.items() if handle.labels == file.labels and _fits(handle, file)]
+        return named[0] if named else fitting[0] if len(fitting) == 1 else None
 
 
 def load_choices(models: Sequence[Named], recipes: Sequence[Path] = ()) -> Choices:
@@ -113,6 +114,16 @@ def split_checkpoint(text: str) -> tuple[str, Path | None]:
     """
     name, equals, file = text.partition("=")
     return name, Path(file) if equals else None
+
+
+def _fits(handle: hosts.Handle, file: OnnxModel) -> bool:
+    """Whether a model takes images of the file's size and its reduction, which may be for another depth."""
+    assert file.recipe is not None
+    try:
+        handle.bind(file.recipe.reduction)
+    except ValueError:
+        return False
+    return handle.preprocessing().size == file.preprocessing.size
 
 
 def _title(name: str) -> str:

@@ -21,6 +21,7 @@ CSS = """
 .cells svg { max-width: 420px; height: auto; } #patches > svg, #patches svg, #depth svg, #signals svg
 { max-width: 100%; height: auto; }
 .keys { display: flex; flex-wrap: wrap; gap: 6px; padding: 8px 0; }
+table.guesses, .guesses tr { border: 0; }
 table.guesses td { border: 0; border-bottom: 1px solid var(--border-color-primary); }
 .guesses { border-collapse: collapse; align-self: flex-start; }
 .guesses caption { text-align: left; font-weight: 600; padding: 4px 0; }
