@@ -39,9 +39,9 @@ def main() -> None:
 
 def load(given: argparse.Namespace, name: str) -> tuple[torch.nn.Module, torch.Tensor, Preprocessing]:
     if name.startswith("tiny-"):
-        images = zoo.dataset("clean", split="train", n=given.images)
+        images = torch.cat([batch for batch, _ in zoo.dataset("clean", "val", n=given.images).batches(32)])
         model = zoo.load(name)
-        return model, zoo.normalise(torch.stack([image for image, _ in images])), hosts.find(model).preprocessing()
+        return model, images, hosts.find(model).preprocessing()
     loader = runpy.run_path(str(given.assets / "load.py"))
     mean, std, crop = loader["PREPROCESS"][name]
     preprocessing = Preprocessing((224, 224), crop, mean, std)
