@@ -11,8 +11,8 @@ Cost = Callable[[Sequence[int]], float]
 """Multiply-adds of a model whose blocks leave these many patch tokens."""
 
 SHAPE: tuple[float, ...] = (0.5, 1.5)
-"""How fast tokens go at equally spaced places from the first block to the last, by default: three times as fast at the end
-as at the start. One number would be the same share in all blocks. Measured in docs/budget.md."""
+"""How fast tokens go at equally spaced places from the first block to the last, by default three times as fast at the
+end as at the start; one number would be the same share in all blocks. Measured in docs/budget.md."""
 
 
 def fit_shape(

@@ -24,9 +24,9 @@ def cost_table(findings: Findings) -> Table:
         ["what", "MACs %", *(f"{view} %" for view in findings.n), "- constant r", "speed-up"],
         rows,
         f"{findings.settings.leading} at one cost",
-        "MACs: multiply-adds, of vanilla's. constant r and budget= are CATIS; budget= removes a growing share "
-        "per block; a recipe is what `catis tune` found on other images; the smaller image is the control. - constant r: "
-        "points on the same clean images, * if p < 0.05.",
+        "MACs: multiply-adds, of vanilla's. constant r and budget= are CATIS; budget= removes a larger share the "
+        "deeper the block; a recipe is what `catis tune` found on other images; the smaller image is the control. "
+        "- constant r: points on the same clean images, * if p < 0.05.",
     )
 
 
