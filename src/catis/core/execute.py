@@ -10,6 +10,7 @@ from torch import Tensor
 
 from catis.core.accelerator import Accelerator, Moved
 from catis.core.eager import is_eager
+from catis.core.graph_merge import merge_in_graph
 from catis.core.plan import EVICTED, Plan
 from catis.core.rows import flat_index, take_rows
 from catis.core.state import TokenState
@@ -38,6 +39,8 @@ def execute(
         ([2.0, 9.0], [[2.0, 1.0]])
     """
     moved = None if accelerator is None else accelerator.execute(plan, x, state)
+    if moved is None and torch.compiler.is_exporting():
+        moved = merge_in_graph(plan, x, state)
     if moved is None:
         with _full_precision(x.device.type):
             moved = _move(plan, x, state)

@@ -2,10 +2,19 @@
 
 from __future__ import annotations
 
+from typing import NamedTuple
+
 import torch
 from torch import Tensor
 
-__all__ = ["order_by", "partition"]
+__all__ = ["Ranked", "ascending", "order_by", "top"]
+
+
+class Ranked(NamedTuple):
+    """Values in the order asked for, and where each was."""
+
+    values: Tensor
+    indices: Tensor
 
 
 def order_by(values: Tensor, *, descending: bool = False) -> Tensor:
@@ -15,20 +24,36 @@ def order_by(values: Tensor, *, descending: bool = False) -> Tensor:
         >>> order_by(torch.tensor([2.0, 1.0, 2.0]), descending=True).tolist()
         [0, 2, 1]
     """
-    if torch.compiler.is_exporting():  # ONNX has no stable sort; the TopK that a plain one becomes breaks ties by index
-        return values.sort(dim=-1, descending=descending).indices
+    if torch.compiler.is_exporting():
+        return _top_k(values, values.shape[-1], largest=descending).indices
     return values.argsort(dim=-1, descending=descending, stable=True)
 
 
-def partition(first: Tensor) -> Tensor:
-    """Indices of a (B, N) mask, the marked ones in front, each part in token order.
+def top(values: Tensor, count: int) -> Ranked:
+    """The `count` largest of the last dimension, largest first, ties by index.
 
     Example:
-        >>> partition(torch.tensor([[False, True, False, True]])).tolist()
-        [[1, 3, 0, 2]]
+        >>> top(torch.tensor([1.0, 2.0, 2.0]), 2).indices.tolist()
+        [1, 2]
     """
-    if torch.compiler.is_exporting():  # nothing but ties, and OpenVINO's TopK breaks them its own way: distinct keys
-        count = first.shape[1]
-        keys = torch.arange(count, device=first.device) + count * (~first).to(torch.float32)
-        return keys.sort(dim=-1).indices
-    return (~first).argsort(dim=-1, stable=True)
+    if torch.compiler.is_exporting():
+        return _top_k(values, count, largest=True)
+    ranked = values.sort(dim=-1, descending=True, stable=True)
+    return Ranked(ranked.values[..., :count], ranked.indices[..., :count])
+
+
+def ascending(index: Tensor) -> Tensor:
+    """The (B, K) indices of each image in ascending order.
+
+    Example:
+        >>> ascending(torch.tensor([[3, 0, 2]])).tolist()
+        [[0, 2, 3]]
+    """
+    if torch.compiler.is_exporting():
+        return _top_k(index, index.shape[-1], largest=False).values
+    return index.sort(-1).values
+
+
+def _top_k(values: Tensor, count: int, *, largest: bool) -> Ranked:
+    """ONNX has no stable sort; its TopK breaks ties by index. A sort would work out K at run time, in three nodes."""
+    return Ranked(*values.topk(count, dim=-1, largest=largest))

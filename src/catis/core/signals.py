@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+
 import torch
 from torch import Tensor
 
@@ -25,10 +27,11 @@ def activation(features: Tensor) -> Tensor:
         tensor([[1., 1.]])
     """
     mean = _mean(features)
-    squared = (features - mean).square()
+    centred = features - mean
+    squared = centred * centred
     variance = in_single(_mean(squared))
-    floor = (8 * torch.finfo(features.dtype).eps * in_single(mean)) ** 2  # a constant dimension differs by rounding
-    precision = 1.0 / torch.where(variance > floor, variance, float("inf"))
+    rounding = 8 * torch.finfo(features.dtype).eps * in_single(mean)  # what a constant dimension may differ by
+    precision = 1.0 / torch.where(variance > rounding * rounding, variance, math.inf)
     return torch.bmm(precision.to(features.dtype), squared.transpose(1, 2)).squeeze(1).sqrt()
 
 
@@ -47,6 +50,8 @@ def l2(features: Tensor) -> Tensor:
 def _mean(features: Tensor) -> Tensor:
     """(B, 1, C) mean over the tokens, as a product: the fastest reduction on CPU, and the same for any batch."""
     batch, tokens, _ = features.shape
+    if torch.compiler.is_exporting():  # a constant, where the batch is free
+        return features.new_full((1, tokens), 1 / tokens) @ features
     return torch.bmm(features.new_full((batch, 1, tokens), 1 / tokens), features)
 
 
@@ -73,8 +78,8 @@ def zscore(signal: Tensor) -> Tensor:
     signal = in_single(signal)
     mean = signal.mean(-1, keepdim=True)
     centred = signal - mean
-    spread = centred.square().mean(-1, keepdim=True).sqrt()
-    return centred / torch.where(spread > _NO_SPREAD * mean.abs(), spread, float("inf"))
+    spread = (centred * centred).mean(-1, keepdim=True).sqrt()
+    return centred / torch.where(spread > _NO_SPREAD * mean.abs(), spread, math.inf)
 
 
 def fuse(norm: Tensor | None, context: Tensor | None, w_cls: float) -> Tensor:
@@ -90,4 +95,4 @@ def fuse(norm: Tensor | None, context: Tensor | None, w_cls: float) -> Tensor:
         assert score is not None, "a score needs a signal"
     else:
         score = w_cls * context + (1.0 - w_cls) * norm
-    return torch.where(score.isfinite(), score, 0.0)
+    return torch.where(score.abs() < math.inf, score, 0.0)

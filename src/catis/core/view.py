@@ -70,6 +70,8 @@ class BlockView:
 
     def summed_keys(self) -> Tensor:
         """(B, N_p, d) K summed over heads: as good as the mean for cosines. Few heads one by one, faster on CPU."""
+        if torch.compiler.is_exporting():  # a node fewer per head, and a small slice in place of a large one
+            return self.content_key.sum(1)[:, self.num_prefix :]
         keys = self.content_key[:, :, self.num_prefix :]
         if keys.device.type != "cpu" or not 2 <= keys.shape[1] <= 6:
             return keys.sum(1)
@@ -107,8 +109,12 @@ class BlockView:
     def _cls_logits(self) -> Tensor:
         """(B, H, N) logits of the CLS query, as one product: a block-diagonal matrix of the heads' queries times K.
 
-        A product per head would first copy all keys, which are strided between queries and values.
+        A product per head would first copy all keys, which are strided between queries and values. An exported graph
+        has copied them anyway, for the attention.
         """
+        if torch.compiler.is_exporting():
+            logits = (self.query[:, :, :1] * self.scale) @ self.key.transpose(2, 3)
+            return (logits if self.bias is None else logits + self.bias).squeeze(2)
         batch, heads, tokens, width = self.key.shape
         query = self.query[:, :, 0] * self.scale
         apart = torch.eye(heads, dtype=query.dtype, device=query.device)[:, :, None]

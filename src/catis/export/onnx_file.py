@@ -14,6 +14,7 @@ from torch import Tensor, nn
 from catis import hosts
 from catis.errors import require
 from catis.export.check import Runner, check, default_batches
+from catis.export.decompose import in_few_nodes
 from catis.export.program import INPUT, export_program, one_output
 from catis.export.report import ExportReport
 
@@ -79,7 +80,12 @@ def _write(program: torch.export.ExportedProgram, path: Path, output: str) -> No
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # the exporter's own notes on its internals
         converted = torch.onnx.export(
-            program, dynamo=True, opset_version=OPSET, input_names=[INPUT], output_names=[output], verbose=False
+            in_few_nodes(program),
+            dynamo=True,
+            opset_version=OPSET,
+            input_names=[INPUT],
+            output_names=[output],
+            verbose=False,
         )
     assert converted is not None
     converted.save(path, external_data=False)

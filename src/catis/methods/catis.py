@@ -6,11 +6,12 @@ import math
 from dataclasses import dataclass, replace
 from typing import ClassVar, Literal, get_args
 
+import torch
 from torch import Tensor
 
 from catis.core.method import BlockShape, Method
 from catis.core.plan import Plan
-from catis.core.signals import activation, euclidean, fuse, l2, momentum, zscore
+from catis.core.signals import activation, euclidean, fuse, in_single, l2, momentum, zscore
 from catis.core.view import BlockView
 from catis.methods import triage
 from catis.methods.pooling import Pooling, attention_macs, attention_weight, check_pooling, pooled
@@ -119,10 +120,13 @@ class Catis(Method):
         """z(s_nf) and z(s_cls), each (B, N_p); None for one that does not enter the score."""
         norm = context = None
         if attention is not None and view.block >= self.l_start:
-            context = zscore(momentum(attention, view.previous_cls, self.gamma))
+            context = momentum(attention, view.previous_cls, self.gamma)
         if self.signal != "cls" or context is None:
-            norm = zscore(_NORMS[self.signal](view.patch_features()))
-        return norm, context
+            norm = in_single(_NORMS[self.signal](view.patch_features()))
+        if norm is not None and context is not None:  # both at once: half as many operations
+            norm, context = zscore(torch.stack([norm, context], 1)).unbind(1)
+            return norm, context
+        return None if norm is None else zscore(norm), None if context is None else zscore(context)
 
     def notes(self, norm: Tensor | None, context: Tensor | None, score: Tensor) -> dict[str, Tensor]:
         """What went into the score, and the triage radius of each image."""

@@ -10,6 +10,7 @@ from torch import Tensor
 
 from catis.core.matching import alternate, best_edges, cosine_sides, side_ids, token_ids
 from catis.core.method import BlockShape, Method
+from catis.core.order import ascending
 from catis.core.plan import Blend, Plan
 from catis.core.view import BlockView
 from catis.methods.pooling import Pooling, attention_macs, attention_weight, check_pooling, pooled
@@ -63,7 +64,7 @@ def plan_bipartite(view: BlockView, blend: Blend | None) -> Plan:
     scores = cosine_sides(view.unit_keys(), view.num_prefix)
     matching = best_edges(scores, view.r)
     side_a, side_b = alternate(view.num_prefix)
-    survivor = matching.survivor.sort(-1).values if view.num_prefix else matching.survivor
+    survivor = ascending(matching.survivor) if view.num_prefix else matching.survivor
     keep = torch.cat([token_ids(survivor, side_a), side_ids(side_b, view.num_patches, survivor)], -1)
     removed = token_ids(matching.source, side_a)
     target = None if blend is None else matching.destination + survivor.shape[1]

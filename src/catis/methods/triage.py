@@ -6,18 +6,20 @@ follows from N_p and r. Scores are finite.
 
 from __future__ import annotations
 
+import math
+
 import torch
 from torch import Tensor
 
-from catis.core.order import order_by, partition
+from catis.core.order import ascending, order_by, top
 from catis.core.plan import EVICTED, Plan
-from catis.core.portable import at_least, at_most, count, mark, running_count
 from catis.core.rows import take_rows
-from catis.core.view import BlockView, unit_length
+from catis.core.view import BlockView
 
 __all__ = ["plan_evict", "plan_global", "plan_merge", "plan_triage"]
 
 _NEVER = -1e4  # added to a cosine of a token outside the pool: below any inside, and finite in half precision
+_FIRST = -1e6  # below any score, which is at most sqrt(N_p)
 
 
 def plan_triage(score: Tensor, view: BlockView, tau: float, evictions: int) -> Plan:
@@ -29,13 +31,13 @@ def plan_triage(score: Tensor, view: BlockView, tau: float, evictions: int) -> P
         tau: Triage radius.
         evictions: floor(evict_ratio * r), the most that eviction takes while M can supply the rest.
     """
-    r_e = at_most(count(score < -tau), evictions)
+    r_e = _evictions(score, tau, evictions)
     return _merge_and_evict(score, view, pool=score.abs() <= tau, r_m=view.r - r_e)  # Eq. allocation
 
 
 def plan_global(score: Tensor, view: BlockView, tau: float, evictions: int) -> Plan:
     """Evict from E as triage does, then ToMe matching over all tokens that are left."""
-    r_e = at_most(count(score < -tau), evictions)
+    r_e = _evictions(score, tau, evictions)
     rank = order_by(order_by(score))
     return _merge_and_evict(score, view, pool=rank >= r_e, r_m=view.r - r_e)
 
@@ -43,16 +45,21 @@ def plan_global(score: Tensor, view: BlockView, tau: float, evictions: int) -> P
 def plan_evict(score: Tensor, view: BlockView, tau: float, evictions: int) -> Plan:
     """Evict the r lowest (ablation: no protection, no merging)."""
     ranked = order_by(score)
-    return Plan(ranked[:, view.r :].sort(-1).values, ranked[:, : view.r])
+    return Plan(ascending(ranked[:, view.r :]), ranked[:, : view.r])
 
 
 def plan_merge(score: Tensor, view: BlockView, tau: float, evictions: int) -> Plan:
     """Merge the r lowest into their most similar survivor (ablation: no protection, no eviction)."""
     ranked = order_by(score)
-    removed, keep = ranked[:, : view.r], ranked[:, view.r :].sort(-1).values
+    removed, keep = ranked[:, : view.r], ascending(ranked[:, view.r :])
     unit = view.unit_keys()
     target = torch.bmm(take_rows(unit, removed), take_rows(unit, keep).transpose(1, 2)).argmax(-1)
     return Plan(keep, removed, target, all_merge=True)
+
+
+def _evictions(score: Tensor, tau: float, most: int) -> Tensor:
+    """(B, 1) r_e = min(|E|, most); a float, since TensorRT neither adds up booleans nor clips integers."""
+    return (score < -tau).to(torch.float32).sum(-1, keepdim=True).clamp_max(most)
 
 
 def _merge_and_evict(score: Tensor, view: BlockView, pool: Tensor, r_m: Tensor) -> Plan:
@@ -61,39 +68,39 @@ def _merge_and_evict(score: Tensor, view: BlockView, pool: Tensor, r_m: Tensor) 
     What the pool cannot supply is evicted: lowest first, a token that others merged into last of all. Destinations
     are at most half of the tokens and r is too, so no destination ever has to go.
     """
-    r, num_patches = view.r, score.shape[1]
     source, destination, merged = _pool_edges(view, pool, r_m)
-    lowest = _lowest(score, torch.cat([source, destination], -1), torch.cat([merged, merged], -1))
-    turn = at_least(torch.arange(r, device=score.device) - count(merged), 0)
-    removed = torch.where(merged, source, lowest[:, :r].gather(1, turn))
-    kept = ~mark(num_patches, removed)
-    keep = partition(kept)[:, : num_patches - r]  # in token order
-    slot = running_count(kept) - 1
-    return Plan(keep, removed, torch.where(merged, slot.gather(1, destination), EVICTED))
+    order = order_by(_turns(score, source, destination, merged))
+    removed, keep = order[:, : view.r], ascending(order[:, view.r :])
+    slot = (keep[:, None, :] < destination[:, :, None]).sum(-1)
+    return Plan(keep, removed, torch.where(merged, slot, EVICTED))
 
 
 def _pool_edges(view: BlockView, pool: Tensor, r_m: Tensor) -> tuple[Tensor, Tensor, Tensor]:
     """The best edges inside a pool that is split alternately in token order.
 
+    Every token is compared with every other one and those that are not a source or not a destination are masked:
+    pools differ from image to image, and to collect them would take a sort and a copy.
+
     Returns:
-        (B, r) source tokens, (B, r) their destinations, and (B, r) which of these edges are real and wanted.
+        (B, r) source tokens, (B, r) their destinations, and (B, r) which of these edges are real and wanted: a first
+        part of them, since they are sorted.
     """
-    size, num_patches = count(pool), view.num_patches
-    pooled = partition(pool)  # the pool first, in token order; all images alike, whatever their pools
-    place = torch.arange(num_patches, device=pool.device)
-    unit = unit_length(take_rows(view.summed_keys(), pooled))
-    penalty = (place >= size).to(unit.dtype) * _NEVER
-    similarity = torch.baddbmm(penalty[:, None, 1::2], unit[:, ::2], unit[:, 1::2].transpose(1, 2))
-    top = order_by(similarity.amax(-1) + penalty[:, ::2], descending=True)[:, : view.r]
-    destination = pooled[:, 1::2].gather(1, similarity.argmax(-1).gather(1, top))
-    available = count(place[::2] < size) * (size > 1)  # size / 2, rounded up; a pool of one has nobody to merge with
-    merged = place[: view.r] < torch.minimum(r_m, available)
-    return pooled[:, ::2].gather(1, top), destination, merged
+    unit, member = view.unit_keys(), pool.to(torch.float32)
+    first = member * torch.fmod(member.cumsum(-1), 2)  # 1 for the first, third, fifth ... of the pool: a source
+    elsewhere = torch.where(member > first, 0.0, _NEVER)[:, None].to(unit.dtype)
+    similarity = torch.baddbmm(elsewhere, unit, unit.transpose(1, 2))
+    best = similarity.amax(-1)
+    ranked = top(torch.where((best > _NEVER / 2) & (first > 0), best, _NEVER), view.r)  # NaN is no edge either
+    merged = (torch.arange(view.r, device=pool.device) < r_m) & (ranked.values > _NEVER / 2)
+    return ranked.indices, similarity.argmax(-1).gather(1, ranked.indices), merged
 
 
-def _lowest(score: Tensor, tokens: Tensor, taken: Tensor) -> Tensor:
-    """(B, N_p) tokens by ascending score, those of `tokens` that are `taken` at the end."""
-    num_patches = score.shape[1]
-    blocked = torch.where(taken, tokens, num_patches)  # one spare column takes the writes that are not meant
-    last = torch.cat([score, score[:, :1]], -1).scatter(1, blocked, float("inf"))
-    return order_by(last[:, :num_patches])
+def _turns(score: Tensor, source: Tensor, destination: Tensor, merged: Tensor) -> Tensor:
+    """(B, N_p) keys in whose ascending order tokens go: merged sources, the others by score, destinations never.
+
+    An edge that is not merged writes back the score of its source, of which there is one only.
+    """
+    own = score.gather(1, source)
+    place = torch.arange(source.shape[1], dtype=score.dtype, device=score.device)
+    score = score.scatter(1, torch.where(merged, destination, source), torch.where(merged, math.inf, own))
+    return score.scatter(1, source, torch.where(merged, place + _FIRST, own))
