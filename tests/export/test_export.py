@@ -16,7 +16,8 @@ import catis
 from catis.cli import app
 from catis.errors import MissingExtraError, require
 from catis.export import ExportMismatchError, check, export_onnx, export_program, onnx_file, save_program
-from catis.export.onnx_file import INPUT, ort_runner
+from catis.export.program import INPUT
+from catis.export.runtimes import ort_runner
 from tests.export.operators import misfits
 from tests.hosts.hf_models import build
 
@@ -140,3 +141,15 @@ def test_mctf_with_maximum_pooling_says_that_it_is_not_exported(tmp_path: Path) 
     with pytest.raises(ValueError, match=r"pooling='max' is not exported to ONNX.*use pooling='attention'"):
         export_onnx(model, tmp_path / "model.onnx")
     assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.parametrize(("method", "most"), [("tome", 60), ("catis", 142)])
+def test_a_reducing_block_has_few_nodes(method: str, most: int, tmp_path: Path) -> None:
+    """Every node costs a call, whatever it computes; a vanilla block has 26 of them."""
+    counts = {}
+    for name in ("vanilla", method):
+        model = tiny_timm() if name == "vanilla" else catis.apply(tiny_timm(), method, r=3)
+        onnx_file.convert(model, tmp_path / "model.onnx")
+        counts[name] = sum(onnx_file.operators(tmp_path / "model.onnx").values())
+    assert counts["vanilla"] <= 26 * 4 + 10
+    assert counts[method] - counts["vanilla"] <= most * 4

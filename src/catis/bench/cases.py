@@ -11,6 +11,7 @@ import torch
 from torch import Tensor, nn
 
 from catis import hosts
+from catis.bench.exported import load_exported
 from catis.bench.memory import peak_bytes
 from catis.bench.phases import Phases, time_phases
 from catis.bench.roofline import Flow, Roofline, token_flow
@@ -19,6 +20,7 @@ from catis.bench.settings import Precision, Settings
 from catis.bench.timing import Step, Timed, time_rounds
 from catis.bench.variants import Variant, build_variants, compile_model, default_amount, forward_step, reduction_of
 from catis.errors import is_out_of_memory
+from catis.export.check import Runner
 
 __all__ = ["Cases", "Tell"]
 
@@ -34,15 +36,22 @@ class Cases:
     variants: Mapping[Variant, nn.Module]
     flows: Mapping[Variant, Flow]
     roofline: Roofline | None
+    exported: Mapping[Variant, Runner] | None = None
 
     @classmethod
-    def of(cls, model: nn.Module, settings: Settings) -> Cases:
+    def of(cls, model: nn.Module, settings: Settings, tell: Tell = lambda what, share: None) -> Cases:
         """Everything that the cases share."""
         handle = hosts.find(model)
         facts, cost = handle.facts, handle.cost()
         amounts = settings.amounts or (default_amount(cost.num_patches, facts.depth),)
         variants = build_variants(model, settings.methods, amounts, settings.recipes)
         flows = {variant: token_flow(cost, facts.num_prefix, reduction_of(net)) for variant, net in variants.items()}
+        if settings.runtime != "torch":
+            threads = settings.threads or torch.get_num_threads()
+            exported = load_exported(variants, settings.runtime, threads, lambda what: tell(what, 0.0))
+            return cls(
+                settings, variants, flows, None, exported
+            )  # PyTorch's products are no roofline of another runtime
         roofline = Roofline(cost, settings.precision.products, settings.place) if settings.causes else None
         return cls(settings, variants, flows, roofline)
 
@@ -55,12 +64,18 @@ class Cases:
             if not is_out_of_memory(error):
                 raise
             return [self._measured(variant, batch, compiled, problem="out of memory") for variant in self.variants]
-        ready = {variant: _Ready(forward_step(net, images, self._precision)) for variant, net in self.variants.items()}
+        ready = {variant: _Ready(self._step(variant, images)) for variant in self.variants}
         if compiled:
             ready = {variant: self._compiled(variant, images, tell) for variant in self.variants}
         steps |= {variant: state.step for variant, state in ready.items() if not state.problem}
         timed = self._time(steps, tell)
         return [self._finish(variant, images, compiled, state, timed, tell) for variant, state in ready.items()]
+
+    def _step(self, variant: Variant, images: Tensor) -> Step:
+        if self.exported is None:
+            return forward_step(self.variants[variant], images, self._precision)
+        run = self.exported[variant]
+        return lambda: run(images)
 
     @property
     def _precision(self) -> Precision:
@@ -108,7 +123,7 @@ class Cases:
         if problem:
             return self._measured(variant, batch, compiled, problem=problem)
         tell(f"parts of {variant.method} r={variant.r}", 0.9)
-        flow, causes = self.flows[variant], self.settings.causes
+        flow, causes = self.flows[variant], self.settings.causes and self.exported is None
         phases = causes and not compiled and not variant.is_vanilla  # a compiled pass has no such parts
         return self._measured(
             variant,

@@ -13,6 +13,7 @@ from torch import nn
 
 from catis import __version__
 from catis.bench.cases import Cases, Tell
+from catis.bench.exported import describe_runtime
 from catis.bench.reading import seconds_per_image
 from catis.bench.report import Report
 from catis.bench.rows import Facts, Measured, rows_of
@@ -52,7 +53,7 @@ def bench_model(
     tell("building", 0.0)
     reading = None if data is None else seconds_per_image(data, model, workers)
     vanilla = _placed(model, settings)
-    prepared = Cases.of(vanilla, settings)
+    prepared = Cases.of(vanilla, settings, tell)
     cases = [(compiled, batch) for compiled in settings.compiled for batch in settings.batch_sizes]
     measured: list[Measured] = []
     for number, (compiled, batch) in enumerate(cases):
@@ -79,6 +80,7 @@ def _rig(settings: Settings) -> dict[str, Any]:
     name = torch.cuda.get_device_name(device) if device.type == "cuda" else platform.processor() or platform.machine()
     return {
         "device": f"{device} ({name})",
+        "runtime": settings.runtime,
         "threads": settings.threads or torch.get_num_threads(),
         "precision": settings.precision.name,
         "chosen_by": _chosen_by(settings),
@@ -92,6 +94,8 @@ def _rig(settings: Settings) -> dict[str, Any]:
 
 def _chosen_by(settings: Settings) -> str:
     """What decides which tokens go, in eager rows."""
+    if settings.runtime != "torch":
+        return describe_runtime(settings.runtime)
     if settings.place.type != "cpu":
         return "PyTorch"
     return describe() if settings.precision.name == "float32" else "PyTorch"

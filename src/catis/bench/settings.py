@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
+from typing import Literal, get_args
 
 import torch
 
@@ -11,7 +12,10 @@ from catis.core.schedule import RLike
 from catis.recipes import Recipe
 from catis.runs.devices import choose_device
 
-__all__ = ["PRESETS", "Precision", "Protocol", "Settings"]
+__all__ = ["PRESETS", "Precision", "Protocol", "Runtime", "Settings"]
+
+Runtime = Literal["torch", "onnxruntime", "openvino"]
+"""What runs a model; all but torch run an exported file."""
 
 DTYPES = {"float32": torch.float32, "float16": torch.float16, "bfloat16": torch.bfloat16}
 
@@ -99,8 +103,9 @@ class Settings:
         precision: Number formats.
         threads: Threads of PyTorch on CPU; None for those it is set to.
         seed: Of the input and of the order within the rounds.
-        causes: Also time the parts of a pass, for the reasons, and take the peak memory.
+        causes: Also time the parts of a pass, for the reasons, and take the peak memory; of PyTorch only.
         recipes: Timed too, as they are; with one, methods may be empty.
+        runtime: "torch", or "onnxruntime" or "openvino": then all variants run as exported files.
 
     Example:
         >>> Settings(methods=("tome",), protocol=PRESETS["paper"]).protocol.rounds
@@ -121,9 +126,11 @@ class Settings:
     seed: int = 0
     causes: bool = True
     recipes: tuple[Recipe, ...] = ()
+    runtime: Runtime = "torch"
 
     def __post_init__(self) -> None:
         """Check what no other part would refuse."""
+        self._check_runtime()
         choose_device(self.device)
         if not self.methods and not self.recipes:
             raise ValueError("methods=(): expected at least one beside vanilla")
@@ -133,6 +140,21 @@ class Settings:
             raise ValueError(f"batch sizes {self.batch_sizes}: expected at least one image each")
         if self.protocol.rounds < 1 or self.protocol.warmup < 0:
             raise ValueError(f"{self.protocol}: expected at least one round, and no negative warm-up")
+
+    def _check_runtime(self) -> None:
+        if self.runtime not in get_args(Runtime):
+            raise ValueError(f"runtime={self.runtime!r}: expected one of {', '.join(get_args(Runtime))}")
+        if self.runtime == "torch":
+            return
+        if self.compiled != (False,):
+            raise ValueError(
+                f"runtime={self.runtime!r} with torch.compile: an exported file is not compiled by PyTorch"
+            )
+        if self.place.type != "cpu" or self.precision.name != "float32":
+            raise ValueError(
+                f"runtime={self.runtime!r} on {self.device} in {self.precision.name}: exported files are timed on the "
+                "CPU in float32 here; benchmarks/deploy.py has the other formats"
+            )
 
     @property
     def place(self) -> torch.device:

@@ -40,6 +40,7 @@ __all__ = [
     "Workers",
     "fetches_weights",
     "given_amount",
+    "group",
     "model_settings",
     "of_computing",
     "of_images",
@@ -58,13 +59,13 @@ INTERRUPTED = 130
 MOST_THREADS = max(64, os.cpu_count() or 1)  # of PyTorch; the machines of a cluster may have more than this one
 
 
-def _group(title: str) -> Any:
+def group(title: str) -> Any:
     """`typer.Option` for options that `--help` shows together; what everybody needs stands before them, in no group."""
     return partial(typer.Option, rich_help_panel=title)
 
 
-of_reduction, of_model, of_images = _group("Reduction"), _group("Model"), _group("Images")
-of_computing, of_picture, of_results = _group("Computing"), _group("Picture"), _group("Results")
+of_reduction, of_model, of_images = group("Reduction"), group("Model"), group("Images")
+of_computing, of_picture, of_results = group("Computing"), group("Picture"), group("Results")
 
 AmountOrNone = Annotated[str | None, typer.Option("-r", metavar="R", help=AMOUNT)]
 BUDGET = "Share of the vanilla model's multiply-adds in place of -r: 0.5 is half of them."

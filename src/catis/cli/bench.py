@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import typer
 from rich.console import Console
@@ -68,6 +68,10 @@ def bench_command(
     ] = None,
     torchcompile: Annotated[bool, of_computing("--torchcompile", help="Also rows under torch.compile.")] = False,
     eager: Annotated[bool, of_computing(help="Rows without torch.compile.")] = True,
+    runtime: Annotated[
+        Literal["torch", "onnxruntime", "openvino"],
+        of_computing(help="What runs the models; the others run exported files, as `catis export` writes them."),
+    ] = "torch",
     amp: Annotated[bool, of_computing("--amp", help="Autocast.")] = False,
     amp_dtype: Annotated[str | None, of_computing(help="Of --amp; float16 on CUDA, bfloat16 on CPU.")] = None,
     model_dtype: Annotated[str, of_computing(help="float32, bfloat16 or float16.")] = "float32",
@@ -122,6 +126,7 @@ def bench_command(
         seed=seed,
         causes=causes,
         recipes=tuple(load_recipe(source) for source in recipe or ()),
+        runtime=runtime,
     )
     net = models.load_model(model, checkpoint, bool(pretrained), **model_settings(model_kwargs, img_size))
     if checkpoint is None and not pretrained and not models.is_zoo_model(model) and not models.is_hf_model(model):

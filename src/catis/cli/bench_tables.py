@@ -32,6 +32,8 @@ def show(report: Report, console: Console) -> None:
     start = f"{first.model}, {first.infer_img_size} px, {rig['device']}, {rig['threads']} threads"
     chosen = f"tokens chosen by {rig['chosen_by']}"
     console.print(f"{start}, {rig['precision']}, torch {rig['torch']}, {chosen}", markup=False)
+    if rig["runtime"] != "torch":
+        console.print("every row is an exported file; the parts of a pass are told apart in PyTorch only", markup=False)
     with_causes = any(row.roofline_speedup is not None for row in report.rows)
     notes = list(NOTES if with_causes else NOTES[:1])
     fewest = min((row.rounds for row in report.rows if row.rounds), default=0)

@@ -1,9 +1,9 @@
-"""`catis export`: a reduced model as an ONNX file or a torch.export program, checked before it says done."""
+"""`catis export`: a reduced model as ONNX, OpenVINO or torch.export file, checked before it says done."""
 
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import typer
 from rich.console import Console
@@ -17,21 +17,31 @@ from catis.cli.arguments import (
     RecipeSource,
     fetches_weights,
     given_amount,
+    group,
     parse_options,
+    progress_bar,
 )
+from catis.cli.export_lines import show_agreement, show_file
 from catis.files import check_writable
 
 if TYPE_CHECKING:
     from torch import nn
 
-    from catis.export import ExportReport
+    from catis.export import Split
+    from catis.recipes import Recipe
 
 __all__ = ["export_command"]
+
+Layout = Literal["triton", "ovms"]
+of_int8, of_server, of_check = group("int8"), group("Server"), group("Check")
 
 
 def export_command(
     model: ModelName,
     onnx: Annotated[Path | None, typer.Option("--onnx", metavar="FILE", help="ONNX file to write.")] = None,
+    ir: Annotated[
+        Path | None, typer.Option("--ir", metavar="FILE", help="OpenVINO model (.xml, with a .bin beside it) to write.")
+    ] = None,
     program: Annotated[
         Path | None, typer.Option("--program", metavar="FILE", help="torch.export program (.pt2) to write.")
     ] = None,
@@ -53,56 +63,143 @@ def export_command(
     batch: Annotated[
         int | None, typer.Option("--batch", min=1, metavar="N", help="Fix the batch size; free by default.")
     ] = None,
-    openvino: Annotated[bool, typer.Option("--openvino", help="Check the ONNX file in OpenVINO as well.")] = False,
-    tolerance: Annotated[float, typer.Option(min=0.0, help="Largest difference from PyTorch that is allowed.")] = 1e-4,
+    int8: Annotated[
+        bool,
+        of_int8("--int8", help="Products with weights in int8, calibrated on --data and judged on the rest of it."),
+    ] = False,
+    data: Annotated[
+        Path | None,
+        of_int8("--data", metavar="DIR", help="Folder of images, without labels, such as the model will see."),
+    ] = None,
+    limit: Annotated[
+        int | None, of_int8("--limit", "-n", min=2, metavar="N", help="Use this many images of it, spread evenly.")
+    ] = None,
+    max_drop: Annotated[
+        float,
+        of_int8(min=0.0, max=100.0, metavar="POINTS", help="Most agreement with vanilla that int8 may cost the file."),
+    ] = 2.0,
+    layout: Annotated[
+        Layout | None, of_server("--layout", help="Also write a model repository for Triton or OpenVINO Model Server.")
+    ] = None,
+    repository: Annotated[
+        Path | None, of_server("--repository", metavar="DIR", help="Where; beside the file by default.")
+    ] = None,
+    openvino: Annotated[bool, of_check("--openvino", help="Check the ONNX file in OpenVINO as well.")] = False,
+    tolerance: Annotated[
+        float, of_check(min=0.0, help="Largest difference of a float file from PyTorch that is allowed.")
+    ] = 1e-4,
 ) -> None:
-    """Export a reduced model; nothing is written unless it computes what PyTorch computes.
+    """Export a reduced model; no file is written unless it computes what PyTorch computes.
 
-    Example: catis export deit_small_patch16_224 -r 13 --onnx deit-s.onnx
+    int8 is the runtime makers' own: ONNX Runtime's for --onnx, NNCF's for --ir. Layer norms, softmax and all that
+    chooses tokens stay float.
+
+    Example: catis export deit_small_patch16_224 --budget 0.5 --onnx deit-s.onnx --int8 --data photos
     """
-    if onnx is None and program is None:
-        raise ValueError("nothing to write: give --onnx FILE, --program FILE, or both")
-    for file in (onnx, program):
-        if file is not None:
-            check_writable(file)
+    _check_wishes(onnx, ir, program, int8, data, layout, repository)
     amount, options = given_amount(r, budget), parse_options(option)
 
     from catis.api import apply, wanted_recipe
+    from catis.export import require_tools
     from catis.models import load_model
-
-    wanted = wanted_recipe(method, r=amount, recipe=recipe, **options)
-    net = load_model(model, checkpoint, fetches_weights(model, checkpoint, pretrained)).eval()
-    _export(apply(net, recipe=wanted), onnx, program, batch, tolerance, openvino, Console())
-
-
-def _export(
-    net: nn.Module,
-    onnx: Path | None,
-    program: Path | None,
-    batch: int | None,
-    tolerance: float,
-    openvino: bool,
-    console: Console,
-) -> None:
-    from catis import hosts
-    from catis.export import export_onnx, save_program
     from catis.recipes import save_recipe
 
-    shape = None if batch is None else hosts.find(net).example_shape(batch)
+    require_tools(onnx is not None, ir is not None, openvino, int8)
+    chosen = wanted_recipe(method, r=amount, recipe=recipe, **options)
+    net = load_model(model, checkpoint, fetches_weights(model, checkpoint, pretrained)).eval()
+    _check_room(net, batch, onnx, ir, program)
+    console = Console()
+    split = None if data is None else _read(data, net, limit, chosen, console)
+    apply(net, recipe=chosen)
     if program is not None:
-        _say(save_program(net, program, input_shape=shape, dynamic_batch=batch is None, tolerance=tolerance), console)
-    if onnx is not None:
-        report = export_onnx(
-            net, onnx, input_shape=shape, dynamic_batch=batch is None, tolerance=tolerance, openvino=openvino
-        )
-        _say(report, console)
-    beside = (onnx or program or Path()).with_suffix(".recipe.json")
-    console.print(f"recipe beside it: {save_recipe(net, beside)}", highlight=False, soft_wrap=True)
+        _program(net, program, batch, tolerance, console)
+    if onnx is not None or ir is not None:
+        wanted = {"onnx": onnx, "ir": ir, "batch": batch, "tolerance": tolerance, "openvino": openvino}
+        _deploy(net, {**wanted, "images": split, "max_drop": max_drop}, layout, repository, console)
+    beside = (onnx or ir or program or Path()).with_suffix(".recipe.json")
+    console.print(f"recipe beside it: {save_recipe(net, beside, chosen.made)}", highlight=False, soft_wrap=True)
 
 
-def _say(report: ExportReport, console: Console) -> None:
-    for found in report.comparisons:
-        line = f"  {found.runtime}, batch {found.batch}: differs from PyTorch by {found.difference:.1e}"
-        console.print(line, highlight=False)
-    shape = ", ".join(map(str, ("batch" if report.dynamic_batch else report.input_shape[0], *report.input_shape[1:])))
-    console.print(f"done: {report.path}, pixel_values ({shape}) -> {report.output}", highlight=False, soft_wrap=True)
+def _check_wishes(
+    onnx: Path | None,
+    ir: Path | None,
+    program: Path | None,
+    int8: bool,
+    data: Path | None,
+    layout: str | None,
+    repository: Path | None,
+) -> None:
+    """Refuse what cannot be done, or means nothing, before anything is imported."""
+    if onnx is None and program is None and ir is None:
+        raise ValueError("nothing to write: give --onnx FILE, --ir FILE, --program FILE, or several")
+    for file, endings in ((onnx, (".onnx",)), (ir, (".xml",)), (program, ())):
+        if file is not None:
+            check_writable(file, *endings)
+    if int8 != (data is not None):
+        given, missing = ("--int8", "--data DIR, images to calibrate on") if int8 else ("--data", "--int8")
+        raise ValueError(f"{given} was given without {missing}")
+    if int8 and onnx is None and ir is None:
+        raise ValueError("--int8 is for --onnx and --ir: a torch.export program stays float")
+    if repository is not None and layout is None:
+        raise ValueError("--repository was given without --layout triton or --layout ovms")
+    if layout is not None and onnx is None and ir is None:
+        raise ValueError(f"--layout {layout} needs --onnx FILE or --ir FILE")
+    if repository is not None and repository.exists() and not repository.is_dir():
+        raise ValueError(f"--repository {repository}: expected a folder, found a file")
+
+
+def _check_room(net: nn.Module, batch: int | None, *files: Path | None) -> None:
+    """Refuse what would not fit into memory or onto the disk."""
+    from catis.export.disk import check_room
+    from catis.export.memory import check_batch
+
+    if batch is not None:
+        check_batch(net, batch)
+    for file in files:
+        if file is not None:
+            check_room(net, file.parent)
+
+
+def _read(data: Path, net: nn.Module, limit: int | None, chosen: Recipe, console: Console) -> Split:
+    """The images of int8, prepared and split."""
+    from catis import hosts
+    from catis.data.images import ImageFolder
+    from catis.export import split_images
+
+    folder = ImageFolder(data, hosts.find(net).preprocessing(), limit)
+    with progress_bar(console) as bar:
+        task = bar.add_task("reading images", total=float(len(folder)))
+        split = split_images(folder, progress=lambda done, total: bar.update(task, completed=done))
+    for broken in split.broken:
+        console.print(f"[yellow]left out:[/yellow] {broken.name}: {broken.reason}", highlight=False)
+    said = f"int8: calibrated on {len(split.calibration)} images of {data}, judged on {len(split.held_out)} others"
+    console.print(said, highlight=False, soft_wrap=True)
+    if chosen.made is not None and chosen.made.n_images:
+        asked = f"the recipe was chosen on {chosen.made.n_images} images; if they are among these, it looks too good"
+        console.print(f"[yellow]note:[/yellow] {asked}", highlight=False, soft_wrap=True)
+    return split
+
+
+def _program(net: nn.Module, program: Path, batch: int | None, tolerance: float, console: Console) -> None:
+    from catis import hosts
+    from catis.export import save_program
+
+    shape = None if batch is None else hosts.find(net).example_shape(batch)
+    show_file(save_program(net, program, input_shape=shape, dynamic_batch=batch is None, tolerance=tolerance), console)
+
+
+def _deploy(
+    net: nn.Module, wanted: dict[str, Any], layout: Layout | None, repository: Path | None, console: Console
+) -> None:
+    from catis import hosts
+    from catis.export import Wanted, deploy, write_layout
+
+    with console.status("exporting") as status:
+        for report, agreement in deploy(net, Wanted(**wanted), lambda what: status.update(what)):
+            if agreement is not None:
+                show_agreement(agreement, console)
+            show_file(report, console)
+            if layout is not None:
+                place = repository or report.path.with_name(f"{report.path.stem}_{layout}")
+                model = write_layout(layout, place, report.path, hosts.find(net).num_classes)
+                console.print(f"{layout} model: {model}", highlight=False, soft_wrap=True)

@@ -3,10 +3,14 @@
 from __future__ import annotations
 
 import importlib
+import json
+import tempfile
 import warnings
 from collections import Counter
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import replace
 from pathlib import Path
-from typing import Any
 
 import torch
 from torch import Tensor, nn
@@ -14,11 +18,23 @@ from torch import Tensor, nn
 from catis import hosts
 from catis.errors import require
 from catis.export.check import Runner, check, default_batches
+from catis.export.contract import contract, contract_file, put_into_onnx
 from catis.export.decompose import in_few_nodes
-from catis.export.program import INPUT, export_program, one_output
+from catis.export.disk import check_room
+from catis.export.program import INPUT, OneOutput, export_program, one_output
 from catis.export.report import ExportReport
+from catis.export.runtimes import openvino_runner, ort_runner
+from catis.files import commit, write_whole
 
-__all__ = ["OPSET", "export_onnx", "openvino_runner", "operators", "ort_runner"]
+__all__ = [
+    "OPSET",
+    "convert",
+    "export_onnx",
+    "operators",
+    "scratch_beside",
+    "write_checked",
+    "write_contract",
+]
 
 OPSET = 20
 """First opset with Gelu; LayerNormalization came with 17. ONNX Runtime, OpenVINO and TensorRT 10 read it."""
@@ -35,6 +51,8 @@ def export_onnx(
 ) -> ExportReport:
     """Write an ONNX file and compare it with PyTorch on several batches; no file if they differ.
 
+    Preprocessing, labels and recipe are in the file's metadata, and in a JSON file beside it.
+
     Args:
         model: A reduced model, or a plain one, in eval mode.
         path: The file to write.
@@ -47,29 +65,67 @@ def export_onnx(
         MissingExtraError: ONNX packages are not installed.
         ExportMismatchError: A runtime does not compute what PyTorch computes.
     """
+    path = Path(path)
+    check_room(model, path.parent)
+    with scratch_beside(path) as folder:
+        written = folder / "model.onnx"
+        report = write_checked(model, written, input_shape, dynamic_batch, tolerance, openvino)
+        commit(written, path)
+        write_contract(path, model, report)
+    return replace(report, path=path)
+
+
+def write_checked(
+    model: nn.Module,
+    path: Path,
+    input_shape: tuple[int, ...] | None,
+    dynamic_batch: bool,
+    tolerance: float,
+    openvino: bool,
+) -> ExportReport:
+    """Write an ONNX file that knows its preprocessing and labels, and compare it with PyTorch."""
     require("ONNX export", "export", "onnx", "onnxscript", "onnxruntime")
     if openvino:
         require("the OpenVINO check", "openvino", "openvino")
     _refuse_max(model)
+    wrapped, shape = convert(model, path, input_shape, dynamic_batch)
+    found = check(wrapped, _runners(path, openvino), default_batches(shape, dynamic_batch), tolerance)
+    report = ExportReport(path, shape, dynamic_batch, wrapped.output, found, operators(path))
+    put_into_onnx(path, contract(model, shape, dynamic_batch, wrapped.output))
+    return report
+
+
+def convert(
+    model: nn.Module, path: Path, input_shape: tuple[int, ...] | None = None, dynamic_batch: bool = True
+) -> tuple[OneOutput, tuple[int, ...]]:
+    """Write an ONNX file and check nothing; returns the model with one output, and the shape of the example."""
     program = export_program(model, input_shape=input_shape, dynamic_batch=dynamic_batch)
     example: Tensor = program.example_inputs[0][0]
     wrapped = one_output(model, example)
-    path = Path(path)
-    partial = path.with_name(path.name + ".partial.onnx")
-    try:
-        _write(program, partial, wrapped.output)
-        runners = _runners(partial, openvino)
-        found = check(wrapped, runners, default_batches(tuple(example.shape), dynamic_batch), tolerance)
-        counted = operators(partial)
-        partial.replace(path)
-    finally:
-        partial.unlink(missing_ok=True)
-    return ExportReport(path, tuple(example.shape), dynamic_batch, wrapped.output, found, counted)
+    _write(program, path, wrapped.output)
+    return wrapped, tuple(example.shape)
+
+
+def write_contract(path: Path, model: nn.Module, report: ExportReport) -> None:
+    """The JSON beside an exported file."""
+    content = contract(model, report.input_shape, report.dynamic_batch, report.output)
+    text = json.dumps({"file": path.name, **content}, indent=1, ensure_ascii=False) + "\n"
+    write_whole(contract_file(path), text.encode())
+
+
+@contextmanager
+def scratch_beside(path: Path) -> Iterator[Path]:
+    """A folder on the disk of `path` for what is not checked yet; it is gone afterwards, whatever happened."""
+    with tempfile.TemporaryDirectory(dir=path.parent, prefix=".catis-export-") as folder:
+        yield Path(folder)
 
 
 def _refuse_max(model: nn.Module) -> None:
-    reduction = hosts.find(model).reduction
-    if reduction is not None and reduction.options.get("pooling") == "max":
+    found = hosts.find(model)
+    methods = (
+        [] if found.reduction is None else [found.reduction.method.at(block) for block in range(found.facts.depth)]
+    )
+    if any(getattr(method, "pooling", None) == "max" for method in methods):
         raise ValueError(
             "mctf with pooling='max' is not exported to ONNX: the elementwise maximum of a group is a scatter with "
             "reduction, which TensorRT lacks; use pooling='attention', 'size' or 'mean'"
@@ -99,21 +155,6 @@ def _runners(path: Path, openvino: bool) -> dict[str, Runner]:
         runtime = importlib.import_module("openvino")
         runners[f"OpenVINO {runtime.__version__.split('-')[0]}"] = openvino_runner(path)
     return runners
-
-
-def ort_runner(path: Path) -> Runner:
-    """Run a file in ONNX Runtime on the CPU."""
-    import onnxruntime
-
-    session = onnxruntime.InferenceSession(path, providers=["CPUExecutionProvider"])
-    return lambda pixels: session.run(None, {INPUT: pixels.numpy()})[0]
-
-
-def openvino_runner(path: Path) -> Runner:
-    """Run a file in OpenVINO on the CPU, in float32, which is not its default everywhere."""
-    openvino: Any = importlib.import_module("openvino")
-    compiled = openvino.Core().compile_model(path, "CPU", {"INFERENCE_PRECISION_HINT": "f32"})
-    return lambda pixels: compiled(pixels.numpy())[0]
 
 
 def operators(path: Path) -> dict[str, int]:

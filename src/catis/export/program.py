@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 from pathlib import Path
 from typing import Any
 
@@ -12,7 +13,9 @@ from torch.export import Dim, ExportedProgram
 from catis import hosts
 from catis.errors import UnsupportedModelError
 from catis.export.check import check, default_batches
+from catis.export.disk import check_room
 from catis.export.report import ExportReport
+from catis.files import write_whole
 
 __all__ = ["INPUT", "OneOutput", "export_program", "one_output", "save_program"]
 
@@ -93,17 +96,15 @@ def save_program(
     tolerance: float = 1e-4,
 ) -> ExportReport:
     """Write a `torch.export` program (.pt2), load it back and compare it with the model; no file if they differ."""
-    program = export_program(model, input_shape=input_shape, dynamic_batch=dynamic_batch)
     path = Path(path)
-    partial = path.with_name(path.name + ".partial.pt2")
+    check_room(model, path.parent)
+    program = export_program(model, input_shape=input_shape, dynamic_batch=dynamic_batch)
     example = program.example_inputs[0][0]
-    try:
-        torch.export.save(program, partial)
-        loaded = torch.export.load(partial).module()
-        wrapped = one_output(model, example)
-        batches = default_batches(tuple(example.shape), dynamic_batch)
-        found = check(wrapped, {f"torch.export {torch.__version__}": loaded}, batches, tolerance)
-        partial.replace(path)
-    finally:
-        partial.unlink(missing_ok=True)
+    saved = io.BytesIO()  # PyTorch's own writer to a file ends the whole process when the disk is full
+    torch.export.save(program, saved)
+    saved.seek(0)
+    loaded, wrapped = torch.export.load(saved).module(), one_output(model, example)
+    batches = default_batches(tuple(example.shape), dynamic_batch)
+    found = check(wrapped, {f"torch.export {torch.__version__}": loaded}, batches, tolerance)
+    write_whole(path, saved.getvalue())
     return ExportReport(path, tuple(example.shape), dynamic_batch, wrapped.output, found)

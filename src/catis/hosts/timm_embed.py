@@ -35,7 +35,7 @@ def embed_resized(model: Any, images: Tensor, reduction: Reduction) -> tuple[Ten
     prefix = [
         token for name in ("cls_token", "dist_token", "reg_token") if (token := getattr(model, name, None)) is not None
     ]
-    before = [token.expand(len(patches), -1, -1) for token in prefix]
+    before = [token.expand(patches.shape[0], -1, -1) for token in prefix]
     if model.pos_embed is None:
         x = torch.cat([*before, patches], 1)
     elif model.no_embed_class:

@@ -8,7 +8,11 @@
 
 #define LANES 16
 #define TINY 1.17549435e-38f /* smallest normal float: what stands in for zero under a division */
+#if defined(_MSC_VER)
+#define INLINE static __forceinline
+#else
 #define INLINE static inline __attribute__((always_inline))
+#endif
 #define PADDED(n) (((n) + LANES - 1) / LANES * LANES)
 
 /* One build runs everywhere and uses what the processor has: the loader picks a clone of each HOT function. */

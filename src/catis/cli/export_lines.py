@@ -1,0 +1,38 @@
+"""What `catis export` prints of a file: its checks, and for int8 how often it agrees with vanilla."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from rich.console import Console
+
+if TYPE_CHECKING:
+    from catis.export import Agreement, ExportReport
+
+__all__ = ["show_agreement", "show_file"]
+
+FEW = 100
+"""Images below which an agreement is within some points of anything."""
+
+
+def show_agreement(found: Agreement, console: Console) -> None:
+    """Agreement with vanilla in float, on held-out images."""
+    console.print(f"same class as vanilla in float, of {found.n} held-out images:", highlight=False)
+    rows = (
+        ("reduced float", found.reduced),
+        ("vanilla int8", found.vanilla_int8),
+        ("reduced int8", found.reduced_int8),
+    )
+    for name, share in rows:
+        console.print(f"  {name:14s} {share:6.1%}", highlight=False)
+    if found.n < FEW:
+        console.print(f"[yellow]note:[/yellow] {found.n} images tell little; some hundreds are better", highlight=False)
+
+
+def show_file(report: ExportReport, console: Console) -> None:
+    """The checks that a file has passed, its input and its output."""
+    for found in report.comparisons:
+        line = f"  {found.runtime}, batch {found.batch}: differs from PyTorch by {found.difference:.1e}"
+        console.print(line, highlight=False)
+    shape = ", ".join(map(str, ("batch" if report.dynamic_batch else report.input_shape[0], *report.input_shape[1:])))
+    console.print(f"done: {report.path}, pixel_values ({shape}) -> {report.output}", highlight=False, soft_wrap=True)

@@ -1,0 +1,65 @@
+"""What somebody who has only the exported file must know: input, preprocessing, labels, recipe; as JSON."""
+
+from __future__ import annotations
+
+import json
+import math
+from dataclasses import asdict
+from pathlib import Path
+from typing import Any
+
+from torch import nn
+
+from catis import __version__, hosts
+from catis.export.program import INPUT
+from catis.recipes import recipe_of
+
+__all__ = ["contract", "contract_file", "put_into_onnx"]
+
+PREFIX = "catis."
+"""Of the keys in an ONNX file's metadata."""
+
+
+def contract(model: nn.Module, input_shape: tuple[int, ...], dynamic_batch: bool, output: str) -> dict[str, Any]:
+    """Input, preprocessing, output, labels and recipe of an exported model as plain data.
+
+    Example:
+        >>> import timm
+        >>> found = contract(timm.create_model("test_vit"), (2, 3, 160, 160), True, "logits")
+        >>> found["input"], found["preprocessing"]["resize"], found["labels"][281]
+        ({'name': 'pixel_values', 'shape': ['batch', 3, 160, 160], 'type': 'float32'}, [168, 168], 'tabby')
+    """
+    handle = hosts.find(model)
+    shape = ["batch" if dynamic_batch else input_shape[0], *input_shape[1:]]
+    return {
+        "input": {"name": INPUT, "shape": shape, "type": "float32"},
+        "output": {"name": output},
+        "preprocessing": _preprocessing(handle),
+        "labels": list(handle.labels),
+        "recipe": None if handle.reduction is None else recipe_of(model).to_json(),
+        "calibrated": handle.correction is not None,  # then the weights are no longer vanilla's
+        "catis": __version__,
+    }
+
+
+def contract_file(exported: Path) -> Path:
+    """Where the JSON beside an exported file is."""
+    return exported.with_suffix(".json")
+
+
+def put_into_onnx(path: Path, content: dict[str, Any]) -> None:
+    """Write the contract into an ONNX file's own metadata, one key for each part, each value JSON."""
+    import onnx
+
+    model = onnx.load(path)
+    known = {entry.key: entry.value for entry in model.metadata_props}
+    onnx.helper.set_model_props(
+        model, known | {f"{PREFIX}{key}": json.dumps(value, ensure_ascii=False) for key, value in content.items()}
+    )
+    onnx.save(model, path)
+
+
+def _preprocessing(handle: hosts.Handle) -> dict[str, Any]:
+    """The model's own, with the size that the crop is cut from: timm and transformers each round it in their way."""
+    found = handle.preprocessing()
+    return {**asdict(found), "resize": [math.floor(side / found.crop_pct) for side in found.size], "channels": "RGB"}

@@ -1,0 +1,68 @@
+"""The runtimes that exported files are run in here: ONNX Runtime and OpenVINO, on the CPU."""
+
+from __future__ import annotations
+
+import importlib
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+from catis.errors import CatisError
+from catis.export.check import Runner
+from catis.export.program import INPUT
+
+__all__ = ["RuntimeLoadError", "openvino_runner", "ort_runner", "ort_session", "runtime_errors"]
+
+
+class RuntimeLoadError(CatisError):
+    """A runtime cannot load an exported file, or not run it; the message has what it said."""
+
+
+def ort_runner(path: Path, threads: int | None = None) -> Runner:
+    """Run a file in ONNX Runtime."""
+    session = ort_session(path, threads)
+    return lambda pixels: session.run(None, {INPUT: pixels.numpy()})[0]
+
+
+def ort_session(path: Path, threads: int | None = None) -> Any:
+    """A session with as many threads as asked for, and no remarks on the terminal."""
+    import onnxruntime
+
+    options = onnxruntime.SessionOptions()
+    options.log_severity_level = 3
+    options.intra_op_num_threads = threads or 0
+    options.add_session_config_entry("session.force_spinning_stop", "1")  # idle threads must not disturb who runs next
+    with _loading("ONNX Runtime", path):
+        return onnxruntime.InferenceSession(path, options, providers=["CPUExecutionProvider"])
+
+
+def openvino_runner(path: Path, threads: int | None = None, precision: str = "f32") -> Runner:
+    """Run a file in OpenVINO; in float32 unless asked otherwise, which is not its default everywhere."""
+    openvino: Any = importlib.import_module("openvino")
+    settings = {"INFERENCE_PRECISION_HINT": precision, "PERFORMANCE_HINT": "LATENCY"}
+    settings |= {} if threads is None else {"INFERENCE_NUM_THREADS": str(threads)}
+    with _loading("OpenVINO", path):
+        compiled = openvino.Core().compile_model(path, "CPU", settings)
+    return lambda pixels: compiled(pixels.numpy())[0]
+
+
+def runtime_errors() -> tuple[type[BaseException], ...]:
+    """What the runtimes raise; ONNX Runtime's own classes have no common base but Exception."""
+    own = vars(importlib.import_module("onnxruntime.capi.onnxruntime_pybind11_state")).values()
+    return (
+        RuntimeError,
+        ValueError,
+        KeyError,
+        TypeError,
+        *(kind for kind in own if isinstance(kind, type) and issubclass(kind, Exception)),
+    )
+
+
+@contextmanager
+def _loading(runtime: str, path: Path) -> Iterator[None]:
+    try:
+        yield
+    except runtime_errors() as error:
+        said = " ".join(str(error).split())[:400]
+        raise RuntimeLoadError(f"{runtime} cannot load {path.name}: {said}") from error

@@ -1,0 +1,46 @@
+"""The executor of exported graphs does what the other one does, in fewer operations."""
+
+from __future__ import annotations
+
+import pytest
+import torch
+
+from catis.core.execute import execute
+from catis.core.graph_merge import merge_in_graph
+from catis.core.plan import EVICTED, Plan
+from catis.core.state import TokenState
+
+
+def scene(prefix: int, sized: bool, evicts: bool) -> tuple[Plan, torch.Tensor, TokenState]:
+    """Two images of eight patches; three go, two of them into the same token."""
+    torch.manual_seed(0)
+    order = torch.stack([torch.randperm(8), torch.randperm(8)])
+    target = torch.tensor([[1, 1, EVICTED if evicts else 4], [0, 3, 0]])
+    attention = torch.rand(2, 8).softmax(-1)
+    plan = Plan(order[:, 3:].sort(-1).values, order[:, :3], target, not evicts, cls_attention=attention)
+    state = TokenState(prefix, torch.randint(1, 5, (2, 8)).float() if sized else None)
+    return plan, torch.randn(2, prefix + 8, 16), state
+
+
+@pytest.mark.parametrize("prefix", [0, 1, 2])
+@pytest.mark.parametrize("sized", [False, True])
+@pytest.mark.parametrize("evicts", [False, True])
+def test_same_tokens_sizes_attention_and_bias(prefix: int, sized: bool, evicts: bool) -> None:
+    plan, x, state = scene(prefix, sized, evicts)
+    tokens, after = execute(plan, x.clone(), state)
+    moved = merge_in_graph(plan, x, state)
+    assert moved is not None
+    torch.testing.assert_close(moved.tokens, tokens, rtol=0, atol=1e-6)
+    torch.testing.assert_close(moved.size, after.size)
+    torch.testing.assert_close(moved.cls_attention, after.cls_attention)
+    torch.testing.assert_close(moved.log_size, after.attention_bias(torch.float32))
+    alone = [place for place in range(prefix + 5) if place - prefix not in plan.target[1].tolist()]
+    rows = torch.cat([torch.arange(prefix), plan.keep[1] + prefix])
+    assert torch.equal(moved.tokens[1, alone], x[1, rows[alone]])  # a token that nobody merges into, to the last bit
+
+
+@pytest.mark.parametrize("change", [{"target": None}, {"blend": "mlerp"}])
+def test_other_plans_are_left_to_the_other_executor(change: dict[str, object]) -> None:
+    plan, x, state = scene(1, False, False)
+    other = Plan(**{"keep": plan.keep, "removed": plan.removed, "target": plan.target, **change})
+    assert merge_in_graph(other, x, state) is None
