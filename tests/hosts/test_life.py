@@ -168,9 +168,10 @@ def test_compiles_whole(method, family):
 
 
 def test_compiles_with_inductor():
+    """One image and four blocks: inductor once gave halves of a concatenation to later blocks, which overwrote them."""
     torch._dynamo.reset()
-    model = catis.apply(build("vit", depth=2), "catis", r=3)
-    x = images(model)
+    model = catis.apply(build("vit", depth=4), "catis", r=3)
+    x = images(model, batch=1)
     with torch.no_grad():
         expected = model(x)
         compiled = torch.compile(model, fullgraph=True)

@@ -12,12 +12,15 @@ from catis.cli.arguments import (
     AmountOrNone,
     Budget,
     Checkpoint,
+    ImageSize,
+    ModelKwargs,
     ModelName,
     Options,
     RecipeSource,
     fetches_weights,
     given_amount,
     group,
+    model_settings,
     parse_options,
     progress_bar,
 )
@@ -60,6 +63,8 @@ def export_command(
             show_default=False,
         ),
     ] = None,
+    img_size: ImageSize = None,
+    model_kwargs: ModelKwargs = None,
     batch: Annotated[
         int | None, typer.Option("--batch", min=1, metavar="N", help="Fix the batch size; free by default.")
     ] = None,
@@ -106,7 +111,8 @@ def export_command(
 
     require_tools(onnx is not None, ir is not None, openvino, int8)
     chosen = wanted_recipe(method, r=amount, recipe=recipe, **options)
-    net = load_model(model, checkpoint, fetches_weights(model, checkpoint, pretrained)).eval()
+    fetched = fetches_weights(model, checkpoint, pretrained)
+    net = load_model(model, checkpoint, fetched, **model_settings(model_kwargs, img_size)).eval()
     _check_room(net, batch, onnx, ir, program)
     console = Console()
     split = None if data is None else _read(data, net, limit, chosen, console)
