@@ -12,6 +12,7 @@ from catis.cli import COMMANDS, app
 from catis.runs import Store
 
 BASE = {
+    "app": [],
     "bench": ["tiny-6", "--batch-size", "1", "--num-bench-iter", "1"],
     "demo": ["--quick"],
     "diagnose": ["tiny-6", "--data", "."],
@@ -42,6 +43,8 @@ WRONG = {
     "--corruption": ["rain"],
     "--data": ["nope", "zoo-nope"],
     "--device": ["tpu", "cuda:99", "meta"],
+    "--host": ["no such host"],
+    "--images": ["nowhere"],
     "--img-size": ["0", "1", "x"],
     "--interpolation": ["foo"],
     "--ir": ["nowhere/model.xml", "model.bin"],
@@ -60,6 +63,7 @@ WRONG = {
     "--program": ["nowhere/model.pt2"],
     "--recipe": ["nowhere.json"],
     "--repository": ["somewhere"],
+    "--results": ["nowhere"],
     "--runtime": ["tensorrt"],
     "--seed": ["x", "-1"],
     "--skip": ["*"],

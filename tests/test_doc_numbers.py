@@ -124,6 +124,15 @@ def test_the_tuned_recipes():
     first = [runs[SHORT["DeiT-Ti"], share, "clean", what] for what in FIRST]
     assert {run["n"] for run in first} == {told[2]}
     assert list(told.groups())[2:] == [f"{float(run['top1']):.1f}" for run in first]
+    pattern = r"With half of them it is right on ([\d.]+) % .* vanilla on ([\d.]+) %, a smaller image on ([\d.]+) %"
+    told = re.search(pattern, page("README.md"), re.DOTALL)
+    assert told is not None
+    for said, what in zip(told.groups(), FIRST, strict=False):
+        views = [
+            float(run["top1"]) for key, run in runs.items() if key[:2] + key[3:] == (SHORT["DeiT-Ti"], "0.5", what)
+        ]
+        assert len(views) == 5
+        assert said == f"{sum(views) / 5:.1f}", what
 
 
 def test_the_table_of_dense_features():

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import socket
 import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -53,9 +54,10 @@ def served(choices: Choices, address: Address, examples: Path | None = None, cur
 
     Raises:
         MissingExtraError: Gradio is not installed.
-        ValueError: The port is taken.
+        ValueError: The port is taken, or nobody knows the host.
     """
     require("catis app", "app", "gradio")
+    _check_host(address.host)
     with tempfile.TemporaryDirectory(prefix="catis-app-") as folder:
         os.environ.update(OFFLINE, GRADIO_TEMP_DIR=str(Path(folder) / "uploads"), NO_PROXY=_without_proxy())
         page = _build(choices, examples, Path(folder), curves)
@@ -68,6 +70,14 @@ def served(choices: Choices, address: Address, examples: Path | None = None, cur
             yield url
         finally:
             page.close(verbose=False)
+
+
+def _check_host(host: str) -> None:
+    """Refuse a name that nobody knows before a server is started in the background, where nobody would hear of it."""
+    try:
+        socket.getaddrinfo(host, None)
+    except OSError as error:
+        raise ValueError(f"--host {host}: no such address ({error}); 127.0.0.1 is this machine alone") from error
 
 
 def _without_proxy() -> str:

@@ -36,5 +36,5 @@ def recipes_command(
     for known, recipe in loaded.items():
         made = recipe.made
         budget = None if made is None or made.budget is None else f"{made.budget:.2f}"
-        rows.append([known, recipe.name, recipe.reduction.method.name, budget, made.measured if made else ""])
-    Table(["name", "model", "method", "budget", "measured"], rows, prose=True).print(console)
+        rows.append([known, recipe.reduction.method.name, budget, made.measured if made else ""])
+    Table(["name", "method", "budget", "measured"], rows, prose=True).print(console)
