@@ -93,7 +93,10 @@ class Catis(Method):
         return self.pooling == "attention"
 
     def macs(self, shape: BlockShape) -> int:
-        """The unary signals, and matching inside M (at most all tokens)."""
+        """The unary signals, and matching: all pairs of tokens, of which those inside M are taken.
+
+        That is what PyTorch computes; the compiled functions compare those inside M alone.
+        """
         uses_cls = shape.has_cls and self.signal in ("fused", "cls") and shape.block + 1 >= self.l_start
         rows = int(uses_cls) + int(self.pooling == "attention")  # A_cls of the score, and of the weights
         context = rows * attention_macs(shape)
@@ -101,7 +104,7 @@ class Catis(Method):
         if self.strategy == "evict":
             return context + activation
         pairs = shape.r * (shape.num_patches - shape.r) * shape.head_dim
-        matching = pairs if self.strategy == "merge" else shape.matching_macs
+        matching = pairs if self.strategy == "merge" else shape.num_patches**2 * shape.head_dim
         return context + activation + matching
 
     def evictions(self, r: int) -> int:

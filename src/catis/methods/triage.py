@@ -98,9 +98,10 @@ def _pool_edges(view: BlockView, pool: Tensor, r_m: Tensor) -> tuple[Tensor, Ten
 def _turns(score: Tensor, source: Tensor, destination: Tensor, merged: Tensor) -> Tensor:
     """(B, N_p) keys in whose ascending order tokens go: merged sources, the others by score, destinations never.
 
-    An edge that is not merged writes back the score of its source, of which there is one only.
+    The source of an edge that is not merged may be anybody, a destination of others too: its key stays as it is.
     """
-    own = score.gather(1, source)
+    token = torch.arange(score.shape[1], device=score.device)[:, None]
+    into = (token == torch.where(merged, destination, EVICTED)[:, None]).to(torch.float32).amax(-1) > 0
+    score = torch.where(into, math.inf, score)
     place = torch.arange(source.shape[1], dtype=score.dtype, device=score.device)
-    score = score.scatter(1, torch.where(merged, destination, source), torch.where(merged, math.inf, own))
-    return score.scatter(1, source, torch.where(merged, place + _FIRST, own))
+    return score.scatter(1, source, torch.where(merged, place + _FIRST, score.gather(1, source)))
