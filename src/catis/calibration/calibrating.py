@@ -32,7 +32,8 @@ def calibrate(
     Block after block, the linear layers learn to give merged tokens the mean of what the vanilla model gives their
     members (ridge regression towards the old weights, solved in float64). A quarter of the images is held out: it
     chooses the penalties, and a block is changed only as far as the model's answers on these come closer to vanilla's.
-    Half of the images are also seen flipped and corrupted, so that it holds under shift.
+    Half of the images are also seen flipped and corrupted, and fitted to what vanilla makes of them before corruption,
+    so that it holds under shift.
 
     The weights are put on as `catis.apply` puts on those of a recipe: `catis.remove` gives the old ones back bit for
     bit, `catis.save_recipe` writes them. If anything goes wrong the model is left as it was.

@@ -136,13 +136,18 @@ def views(
         checks = torch.arange(len(images)) % HELD_OUT == HELD_OUT - 1
         images, held_out = images[~checks], images[checks]
     generator = torch.Generator().manual_seed(seed)
-    sides = [(images, False), *((_cropped(images, generator), False) for _ in range(1, rounds)), (held_out, True)]
-    for turn, (own, side) in enumerate(sides):
-        for whole, damaged in both_views(own, preprocessing, seed + (0 if side else turn), (turn % 2) * (not side)):
-            for start in range(0, len(whole), batch_size):
-                batch = whole[start : start + batch_size]
-                seen = batch if damaged is whole else damaged[start : start + batch_size]
-                yield View(seen, batch, side)
+    crops = [_cropped(images, generator) for _ in range(1, rounds)]
+    for turn, own in enumerate([images, *crops]):  # another half is corrupted, by other noise, every time
+        yield from _batches(both_views(own, preprocessing, seed + turn, start=turn % 2), batch_size, held_out=False)
+    yield from _batches(both_views(held_out, preprocessing, seed), batch_size, held_out=True)
+
+
+def _batches(pairs: Iterable[tuple[Tensor, Tensor]], batch_size: int, held_out: bool) -> Iterator[View]:
+    """Batches of views from images before and after corruption, which are the same where there was none."""
+    for whole, seen in pairs:
+        for start in range(0, len(whole), batch_size):
+            batch = whole[start : start + batch_size]
+            yield View(batch if seen is whole else seen[start : start + batch_size], batch, held_out)
 
 
 def both_views(

@@ -21,7 +21,8 @@ from catis.tuning.allowance import Allowance
 from catis.tuning.candidates import Candidate, Space
 from catis.tuning.journal import Journal
 from catis.tuning.objective import Objective, Split
-from catis.tuning.search import Answer, Finding, Search, Trial
+from catis.tuning.questions import Answer, Trial
+from catis.tuning.search import Finding, Search
 
 __all__ = ["Images", "Tuned", "macs_of", "tune_at"]
 

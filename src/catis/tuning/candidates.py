@@ -114,14 +114,20 @@ class Space:
             return scale_to_budget(macs, self.limit, patches, candidate.kept)
         return fit_shape(macs, self.limit, patches, facts.depth, candidate.shape, last=not self.head_only)
 
+    def constant_r(self) -> int | None:
+        """The fewest tokens that meet the budget when every block removes as many; None if none do."""
+        for r in range(self.patches(None) // 2 + 1):
+            if self.handle.cost().macs(self.handle.facts.num_prefix, self._counts(r), self.head_only) <= self.limit:
+                return r
+        return None
+
     def constant(self) -> tuple[int, ...]:
-        """Tokens that leave each block when all blocks remove as many, with the fewest that meet the budget."""
-        cost, prefix = self.handle.cost(), self.handle.facts.num_prefix
-        for r in range(1, cost.num_patches // 2 + 1):
-            kept = Schedule(r).token_counts(self.depth, cost.num_patches)
-            if cost.macs(prefix, kept, self.head_only) <= self.limit:
-                return tuple(kept)
-        return ()
+        """Tokens that leave each block under `constant_r`; empty if there is none."""
+        r = self.constant_r()
+        return () if r is None else tuple(self._counts(r))
+
+    def _counts(self, r: int) -> list[int]:
+        return Schedule(r).token_counts(self.depth, self.patches(None))
 
     def _method(self, candidate: Candidate) -> Method:
         method = create_method(candidate.method, **candidate.options)

@@ -56,12 +56,9 @@ def smaller_image(handle: Handle, budget: float) -> Reduction | None:
 
 def constant_r(handle: Handle, budget: float, method: Method) -> Reduction | None:
     """The same number of tokens in every block, the smallest that meets the budget; None if none does."""
-    plain = Reduction(method, head_only=not handle.reads_patches())
-    for r in range(handle.cost().num_patches // 2 + 1):
-        reduction = replace(plain, schedule=Schedule(r))
-        if _share(handle, reduction) <= budget:
-            return handle.bind(reduction)
-    return None
+    space = Space(handle, budget)
+    r = space.constant_r()
+    return None if r is None else handle.bind(Reduction(method, Schedule(r), head_only=space.head_only))
 
 
 def same_share(handle: Handle, budget: float, method: Method) -> Reduction | None:

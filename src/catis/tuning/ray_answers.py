@@ -11,7 +11,7 @@ import torch
 from catis.errors import require
 from catis.sweep.ray_cluster import connected
 from catis.tuning.objective import Objective
-from catis.tuning.search import Answer, Question, local_answers
+from catis.tuning.questions import Answer, Question, local_answers
 
 __all__ = ["answers"]
 

@@ -8,9 +8,9 @@ from __future__ import annotations
 
 import json
 import math
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Sequence
 from dataclasses import dataclass, replace
-from typing import Any, NamedTuple
+from typing import Any
 
 from catis.core.reduction import Reduction
 from catis.macs import count_macs
@@ -19,8 +19,9 @@ from catis.tuning.candidates import OPERATORS, SHAPES, Candidate, Space
 from catis.tuning.evolution import evolve
 from catis.tuning.journal import Journal
 from catis.tuning.objective import Objective
+from catis.tuning.questions import Answer, Question, Trial, local_answers
 
-__all__ = ["Answer", "Finding", "Question", "Search", "local_answers"]
+__all__ = ["Finding", "Search"]
 
 FEW, SOME = 96, 192
 """Views that starts and evolution look at; what is left is looked at whole."""
@@ -34,51 +35,6 @@ GAINS = (1.0, 0.75, 0.55)
 """Gains of the size term to start from; on the models that were measured less than 1 was better."""
 Tell = Callable[[str, float], None]
 """Called with what is being done and the best distance so far."""
-
-
-@dataclass(frozen=True)
-class Question:
-    """How far is a reduction from vanilla on some images?
-
-    Attributes:
-        reduction: Bound to the model.
-        images: "search" or "choose".
-        views: About how many views; None for all.
-    """
-
-    reduction: Reduction
-    images: str
-    views: int | None
-
-    @property
-    def key(self) -> str:
-        """The same for the same question."""
-        return json.dumps(self.to_json(), sort_keys=True)
-
-    def to_json(self) -> dict[str, Any]:
-        """Plain data."""
-        return {"reduction": self.reduction.to_json(), "images": self.images, "views": self.views}
-
-
-class Trial(NamedTuple):
-    """A quick calibration.
-
-    Attributes:
-        gmacs: What it costs.
-        distance: From vanilla on the images that choose, once a reduction is calibrated.
-    """
-
-    gmacs: float
-    distance: Callable[[Reduction], float]
-
-
-Answer = Callable[[Sequence[Question]], Sequence[float]]
-"""Works out distances, in order."""
-
-
-def local_answers(objectives: Mapping[str, Objective]) -> Answer:
-    """Works out distances here, one after the other."""
-    return lambda questions: [objectives[q.images].distance(q.reduction, q.views) for q in questions]
 
 
 @dataclass(frozen=True)

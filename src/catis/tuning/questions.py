@@ -1,0 +1,58 @@
+"""What a search asks, and who answers: how far is a reduction from vanilla, as it is or after a quick calibration?"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, NamedTuple
+
+from catis.core.reduction import Reduction
+from catis.tuning.objective import Objective
+
+__all__ = ["Answer", "Question", "Trial", "local_answers"]
+
+
+@dataclass(frozen=True)
+class Question:
+    """How far is a reduction from vanilla on some images?
+
+    Attributes:
+        reduction: Bound to the model.
+        images: "search" or "choose".
+        views: About how many views; None for all.
+    """
+
+    reduction: Reduction
+    images: str
+    views: int | None
+
+    @property
+    def key(self) -> str:
+        """The same for the same question."""
+        return json.dumps(self.to_json(), sort_keys=True)
+
+    def to_json(self) -> dict[str, Any]:
+        """Plain data."""
+        return {"reduction": self.reduction.to_json(), "images": self.images, "views": self.views}
+
+
+class Trial(NamedTuple):
+    """A quick calibration.
+
+    Attributes:
+        gmacs: What it costs.
+        distance: From vanilla on the images that choose, once a reduction is calibrated.
+    """
+
+    gmacs: float
+    distance: Callable[[Reduction], float]
+
+
+Answer = Callable[[Sequence[Question]], Sequence[float]]
+"""Works out distances, in order."""
+
+
+def local_answers(objectives: Mapping[str, Objective]) -> Answer:
+    """Works out distances here, one after the other."""
+    return lambda questions: [objectives[q.images].distance(q.reduction, q.views) for q in questions]
