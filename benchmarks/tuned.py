@@ -68,7 +68,6 @@ def right(model: torch.nn.Module, inputs: list[torch.Tensor], labels: torch.Tens
 
 def forms(handle: hosts.Handle, recipe: Path, budget: float):
     loaded = load_recipe(recipe)
-    yield "vanilla", Reduction.none(), None
     yield "tuned", loaded.reduction, loaded.correction
     yield "tuned, not calibrated", loaded.reduction, None
     for name, reduction in controls_at(handle, budget).items():
@@ -83,6 +82,7 @@ def main() -> None:
     parser.add_argument("--out", type=Path, default=Path("results/tuned.csv"))
     parser.add_argument("--models", nargs="*", help="only these")
     parser.add_argument("--views", nargs="*", default=list(VIEWS), choices=list(VIEWS))
+    parser.add_argument("--only", nargs="*", help="only these rows; vanilla and the smaller image always")
     parser.add_argument("--figure", type=Path, default=Path("docs/figures/tuned.svg"))
     given = parser.parse_args()
     loader = runpy.run_path(str(given.assets / "load.py"))
@@ -90,33 +90,46 @@ def main() -> None:
     classes = sorted(path.name for path in images.iterdir())
     test = halves(images)[1]
     labels = torch.tensor([classes.index(file.parent.name) for file in test])
+    done = done_in(given.out)
     with given.out.open("a", newline="") as file:
         writer = csv.writer(file)
         if not file.tell():
             writer.writerow(COLUMNS)
-        for folder in sorted(given.recipes.glob("*/0.*")):
-            if not given.models or folder.parent.name in given.models:
-                measure(writer, loader, folder, test, labels, given.views)
-                file.flush()
+        for folder in sorted(path for path in given.recipes.iterdir() if not given.models or path.name in given.models):
+            for view in given.views:
+                left = [path for path in sorted(folder.glob("0.*")) if (folder.name, path.name, view) not in done]
+                if left:
+                    measure(writer, loader, left, test, labels, view, given.only)
+                    file.flush()
     with given.out.open(newline="") as file:
         draw_figure(list(csv.DictReader(file)), given.figure)
 
 
-def measure(writer, loader, folder: Path, test: list[Path], labels: torch.Tensor, views: list[str]) -> None:
-    name, budget = folder.parent.name, float(folder.name)
+def done_in(file: Path) -> set[tuple[str, str, str]]:
+    """Model, budget and view of what an earlier run wrote."""
+    if not file.exists():
+        return set()
+    with file.open(newline="") as rows:
+        return {(row["model"], row["budget"], row["view"]) for row in csv.DictReader(rows)}
+
+
+def measure(writer, loader, folders: list[Path], test: list[Path], labels: torch.Tensor, view: str, only) -> None:
+    """All budgets of a model on one view; vanilla once."""
+    name = folders[0].parent.name
     mean, std, crop = loader["PREPROCESS"][name]
     model = loader["model"](name)
     handle = hosts.find(model)
-    vanilla = macs_of(handle, Reduction.none())
-    for view in views:
-        inputs = list(batches(test, Preprocessing((224, 224), crop, mean, std), VIEWS[view]))
-        marks = {}
-        for what, reduction, correction in forms(handle, folder, budget):
-            with handle.installed(reduction, correction):
-                marks[what] = right(model, inputs, labels), macs_of(handle, reduction) / vanilla
+    inputs = list(batches(test, Preprocessing((224, 224), crop, mean, std), VIEWS[view]))
+    macs, vanilla = macs_of(handle, Reduction.none()), right(model, inputs, labels)
+    for folder in folders:
+        marks = {"vanilla": (vanilla, 1.0)}
+        for what, reduction, correction in forms(handle, folder, float(folder.name)):
+            if not only or what in only or what == "smaller image":
+                with handle.installed(reduction, correction):
+                    marks[what] = right(model, inputs, labels), macs_of(handle, reduction) / macs
         for what, (own, share) in marks.items():
-            row = [name, budget, view, what, round(share, 4), len(own), *interval(own)]
-            row += [round(100 * float(own.float().mean() / marks["vanilla"][0].float().mean()), 1)]
+            row = [name, folder.name, view, what, round(share, 4), len(own), *interval(own)]
+            row += [round(100 * float(own.float().mean() / vanilla.float().mean()), 1)]
             row += list(against(own, marks["smaller image"][0]))
             print(*row, flush=True)
             writer.writerow(row)

@@ -95,13 +95,13 @@ class ModelBlocks:
         course = course._replace(reduction=self.reduction, amounts=amounts, proportional=proportional)
         return Entrance(tokens, replace(tracked, positions=state.positions), parts, course)
 
-    def leave(self, images: Tensor, tokens: Tensor, state: TokenState) -> Any:
-        """What the model returns when its last block gives these tokens."""
+    def leave(self, image: Tensor, tokens: Tensor, state: TokenState) -> Any:
+        """What the model returns when its last block gives these tokens; any (1, 3, H, W) image does, it is unread."""
 
         def pass_on(block: BlockParts, x: Tensor, ignored: TokenState, course: Course, index: int) -> BlockStep:
             return BlockStep(tokens, state) if index == self.depth - 1 else BlockStep(x, ignored)
 
-        return self._run(images, pass_on)
+        return self._run(image.expand(len(tokens), *image.shape[1:]), pass_on)
 
     def _run(self, images: Tensor, runner: BlockRunner) -> Any:
         method = _Stepped(self.reduction.method, runner)

@@ -69,7 +69,7 @@ def calibrate(
         kind = type(model).__name__
         raise ValueError(f"{kind} is not reduced, so there is nothing to calibrate: call catis.apply(model, ...) first")
     wanted = preprocessing or handle.preprocessing()
-    batches = list(views(prepared_images(model, images, wanted, limit), wanted, batch_size, seed))
+    batches = views(prepared_images(model, images, wanted, limit), wanted, batch_size, seed)
     vanilla = copy.deepcopy(model)
     hosts.find(vanilla).uninstall()
     outcome = calibrated_weights(vanilla, reduction, batches, progress=progress)

@@ -29,7 +29,6 @@ class Stream:
     """One batch of images on its way through the blocks.
 
     Attributes:
-        images: (B, 3, H, W) prepared images.
         held_out: Whether it chooses penalties and accepts blocks, instead of being fitted.
         tokens: (B, N, C) reduced tokens that enter the block.
         state: Their companions.
@@ -40,7 +39,6 @@ class Stream:
         corrupted: Whether the vanilla model saw the images before they were corrupted.
     """
 
-    images: Tensor
     held_out: bool
     tokens: Tensor
     state: TokenState
@@ -53,7 +51,7 @@ class Stream:
     def of(cls, view: View, entrance: Entrance, vanilla: Tensor, full: Tensor | None) -> Stream:
         """A batch before the first block, for the reduced model and for the vanilla one."""
         seen = entrance.tokens, entrance.state
-        return cls(view.images, view.held_out, *seen, vanilla, full=full, corrupted=view.corrupted)
+        return cls(view.held_out, *seen, vanilla, full=full, corrupted=view.corrupted)
 
     @property
     def differs(self) -> bool:
@@ -104,8 +102,10 @@ class BlockFit:
 
     def run(self, streams: Sequence[Stream]) -> None:
         """Fit the layers in place, and take all streams to the next block."""
-        self._follow_vanilla(streams)
-        if any(stream.differs for stream in streams):
+        # while clean tokens are still vanilla's, only corrupted ones miss anything: clean answers would pay for them
+        differ = all(stream.differs for stream in streams)
+        self._follow_vanilla(streams, differ)
+        if differ:
             self._fit(self.linears.attention[-1], streams, self._attention_error)
         for stream in streams:
             self._reduce(stream)
@@ -118,8 +118,8 @@ class BlockFit:
         step = run_block(self.parts, tokens, state, self.course, self.index)
         return step.tokens, step.state
 
-    def _follow_vanilla(self, streams: Sequence[Stream]) -> None:
-        """Run the block as it was on the vanilla tokens, and fit what reads the features on the way.
+    def _follow_vanilla(self, streams: Sequence[Stream], differ: bool) -> None:
+        """Run the block as it was on the vanilla tokens, and fit what reads the features on the way if tokens differ.
 
         Queries, keys and values of a group should be the mean of its members' queries, keys and values.
         """
@@ -128,7 +128,7 @@ class BlockFit:
         for stream in streams:
             features, residual, output = self._vanilla(stream.vanilla, self.positions)
             full = (None, None, None) if stream.full is None else self._vanilla(stream.full, self.full_positions)
-            if stream.differs:
+            if differ:
                 rows = self.parts.norm(stream.tokens)
                 weights = row_weights(rows, stream.state.num_prefix, prefix_only=False).flatten()
                 for layer, pair in zip(readers, equations, strict=True):

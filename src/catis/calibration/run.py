@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import copy
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 import torch
@@ -25,6 +25,10 @@ SHARES = (1.0, 0.5, 0.25)
 """Parts of a step that are tried: late blocks have few tokens, and a whole step follows their chance too far."""
 Progress = Callable[[int, int], None]
 """Called after each block with blocks done and blocks there are."""
+Apart = Mapping[bool, Tensor]
+"""Distances of held-out answers from vanilla's, of the clean images and of the corrupted ones."""
+Values = list[list[Tensor]]
+"""Weight and bias of some layers."""
 Entered = Sequence[tuple[Tensor, TokenState]]
 """Tokens that enter a block and their companions, for each batch."""
 
@@ -53,14 +57,14 @@ class Outcome:
 
 
 def calibrated_weights(
-    model: nn.Module, reduction: Reduction, batches: Sequence[View], *, progress: Progress | None = None
+    model: nn.Module, reduction: Reduction, batches: Iterable[View], *, progress: Progress | None = None
 ) -> Outcome:
     """Fit the weights of a vanilla model to a reduction, on a copy: the model is left as it is.
 
     Args:
         model: A supported model without reduction.
         reduction: Bound to it.
-        batches: Prepared images, and which of them are held out.
+        batches: Prepared images, and which of them are held out; each is asked for once.
         progress: Called with (done, total) after each block.
 
     Raises:
@@ -78,23 +82,26 @@ class Calibrator:
     Args:
         handle: On a vanilla model in float32, which nobody else uses.
         reduction: Bound to it.
-        batches: Prepared images, and which of them are held out.
+        batches: Prepared images, and which of them are held out; each is asked for once.
     """
 
-    def __init__(self, handle: Handle, reduction: Reduction, batches: Sequence[View]) -> None:
+    def __init__(self, handle: Handle, reduction: Reduction, batches: Iterable[View]) -> None:
         self.handle, self.model = handle, handle.model
         check_layers(handle.linears())
         self.blocks = ModelBlocks(handle, reduction)
         self.original = {name: value.clone() for name, value in self.model.named_parameters()}
         device = next(self.model.parameters()).device
-        views = [view.to(device) for view in batches]
-        self.head = classifier_in(handle, views[0].images)
-        self.answers = [answer_of(handle, self.model(view.whole)) if view.held_out else None for view in views]
         own_size = ModelBlocks(handle, replace(reduction, input_size=None)) if reduction.input_size else None
-        self.streams = [self._stream(view, own_size) for view in views]
-        self.fits = list(self._fits(views[0].images, own_size))
-        self.started: Mapping[bool, float] = {}
-        self.reached = self.started
+        self.answers: list[tuple[Tensor, bool] | None] = []
+        self.streams: list[Stream] = []
+        for view in (view.to(device) for view in batches):  # images are not kept: tokens are far smaller
+            self.answers.append(answer_of(handle, self.model(view.whole)) if view.held_out else None)
+            self.streams.append(self._stream(view, own_size))
+            self.image = view.images[:1]
+        self.head = classifier_in(handle, self.image)
+        self.fits = list(self._fits(self.image, own_size))
+        self.started: Apart = {}
+        self.reached: Apart = self.started
 
     def _stream(self, view: View, own_size: ModelBlocks | None) -> Stream:
         """A batch before the first block; the vanilla model gets the images before they were corrupted."""
@@ -116,8 +123,8 @@ class Calibrator:
         """Fit all blocks, then the classifier."""
         self.started = self.reached = self._distances(0, self._entered())
         outcome = Outcome(before=1.0, after=1.0)
-        outcome.held_out = sum(len(stream.images) for stream in self.streams if stream.held_out)
-        outcome.fitted = sum(len(stream.images) for stream in self.streams) - outcome.held_out
+        outcome.held_out = sum(len(stream.tokens) for stream in self.streams if stream.held_out)
+        outcome.fitted = sum(len(stream.tokens) for stream in self.streams) - outcome.held_out
         for fit in self.fits:
             self._try_block(fit, outcome)
             if progress is not None:
@@ -131,16 +138,11 @@ class Calibrator:
         return outcome
 
     def _try_block(self, fit: BlockFit, outcome: Outcome) -> None:
-        """Fit a block, and keep as much of the step as brings held-out answers closest, if any does."""
+        """Fit a block, and keep the largest share of the step that brings held-out answers closer, if any does."""
         entered, before = self._entered(), _values(fit.layers)
         fit.run(self.streams)
         after = _values(fit.layers)
-        share = 0.0
-        for tried in SHARES:
-            _set(fit.layers, before, after, tried)
-            means = self._distances(fit.index, entered)
-            if self._better(means):
-                share, self.reached = tried, means
+        share = next((share for share in SHARES if self._helps(fit, entered, before, after, share)), 0.0)
         _set(fit.layers, before, after, share)
         if share < 1:
             for stream, (tokens, state) in zip(self.streams, entered, strict=True):
@@ -148,59 +150,77 @@ class Calibrator:
         outcome.shares.append(share)
         outcome.after = self._score(self.reached)
 
+    def _helps(self, fit: BlockFit, entered: Entered, before: Values, after: Values, share: float) -> bool:
+        """Put a share of a step on a block, and see whether held-out answers come closer."""
+        _set(fit.layers, before, after, share)
+        apart = self._distances(fit.index, entered)
+        if not self._better(apart):
+            return False
+        self.reached = apart
+        return True
+
     def _try_head(self, outcome: Outcome) -> None:
         """Fit the classifier, and keep it if held-out answers come closer."""
         if self.head is None:
             return
-        reduced = [self._feature(self.head, stream, stream.tokens, stream.state) for stream in self.streams]
-        vanilla = [self._feature(self.head, stream, *stream.vanilla_end()) for stream in self.streams]
+        reduced = [self._feature(self.head, stream.tokens, stream.state) for stream in self.streams]
+        vanilla = [self._feature(self.head, *stream.vanilla_end()) for stream in self.streams]
         step = head_step(self.head, reduced, vanilla, [stream.held_out for stream in self.streams])
         if step is None:
             return
         before = _values([self.head])
         self.head.weight.add_(step[0])
         self.head.bias.add_(step[1])
-        means = self._distances(len(self.fits), self._entered())
-        if self._better(means):
-            self.reached, outcome.head, outcome.after = means, True, self._score(means)
+        apart = self._distances(len(self.fits), self._entered())
+        if self._better(apart):
+            self.reached, outcome.head, outcome.after = apart, True, self._score(apart)
         else:
             _set([self.head], before, before, 0.0)
 
     def _entered(self) -> Entered:
         return [(stream.tokens, stream.state) for stream in self.streams]
 
-    def _better(self, means: Mapping[bool, float]) -> bool:
-        """Whether held-out answers come closer in all, and those on clean images do not go farther away."""
-        return self._score(means) < self._score(self.reached) and means[False] <= self.reached[False]
+    def _better(self, apart: Apart) -> bool:
+        """Whether held-out answers come closer by more than their standard error, and clean ones do not go away.
 
-    def _score(self, means: Mapping[bool, float]) -> float:
+        Other weights merge other tokens, so answers move both ways by chance: a step that only seems to help costs more
+        later than it gains.
+        """
+        gains = {kind: (self.reached[kind] - own) / self._unit(kind) for kind, own in apart.items()}
+        error = sum(float(gain.var()) / len(gain) for gain in gains.values()) ** 0.5
+        return sum(float(gain.mean()) for gain in gains.values()) > error and float(gains[False].mean()) >= 0
+
+    def _score(self, apart: Apart) -> float:
         """Distance in units of what it was before, clean and corrupted images counting alike."""
-        return sum(mean / max(self.started[kind], 1e-9) for kind, mean in means.items()) / len(means)
+        return sum(float(own.mean()) / self._unit(kind) for kind, own in apart.items()) / len(apart)
 
-    def _distances(self, start: int, entered: Entered) -> dict[bool, float]:
-        """Mean distance of held-out clean and of corrupted images, with the blocks from `start` on as they are."""
+    def _unit(self, kind: bool) -> float:
+        return max(float(self.started[kind].mean()), 1e-9)
+
+    def _distances(self, start: int, entered: Entered) -> Apart:
+        """Distances of held-out clean and of corrupted images, with the blocks from `start` on as they are."""
         apart: dict[bool, list[Tensor]] = {}
         for stream, (tokens, state), answer in zip(self.streams, entered, self.answers, strict=True):
             if answer is None:
                 continue
             for fit in self.fits[start:]:
                 tokens, state = fit.pass_by(tokens, state)
-            reduced, _ = answer_of(self.handle, self.blocks.leave(stream.images, tokens, state))
+            reduced, _ = answer_of(self.handle, self.blocks.leave(self.image, tokens, state))
             apart.setdefault(stream.corrupted, []).append(distances(answer[0], reduced, answer[1]))
-        return {kind: float(torch.cat(own).mean()) for kind, own in apart.items()}
+        return {kind: torch.cat(own) for kind, own in apart.items()}
 
-    def _feature(self, head: nn.Linear, stream: Stream, tokens: Tensor, state: TokenState) -> Tensor:
+    def _feature(self, head: nn.Linear, tokens: Tensor, state: TokenState) -> Tensor:
         """(B, C) what the classifier reads when the last block gives these tokens."""
         with inputs_of(head) as features:
-            self.blocks.leave(stream.images, tokens, state)
+            self.blocks.leave(self.image, tokens, state)
         return features[-1]
 
 
-def _values(layers: Sequence[nn.Linear]) -> list[list[Tensor]]:
+def _values(layers: Sequence[nn.Linear]) -> Values:
     return [[parameter.clone() for parameter in layer.parameters()] for layer in layers]
 
 
-def _set(layers: Sequence[nn.Linear], before: list[list[Tensor]], after: list[list[Tensor]], share: float) -> None:
+def _set(layers: Sequence[nn.Linear], before: Values, after: Values, share: float) -> None:
     """Put a share of a step on some layers."""
     for layer, old, new in zip(layers, before, after, strict=True):
         for parameter, start, end in zip(layer.parameters(), old, new, strict=True):

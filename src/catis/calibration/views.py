@@ -117,7 +117,9 @@ def views(
     held_out: Tensor | None = None,
     rounds: int = 1,
 ) -> Iterator[View]:
-    """All images clean, and every second one flipped and corrupted as well; both views of an image on the same side.
+    """All images clean, and every second one flipped and corrupted as well; all views of an image on the same side.
+
+    Held-out images are seen clean and flipped, and all of them corrupted.
 
     Args:
         images: (n, 3, H, W) prepared images.
@@ -130,16 +132,18 @@ def views(
     Example:
         >>> made = list(views(torch.zeros(8, 3, 16, 16), Preprocessing(), batch_size=4))
         >>> [(len(view.images), view.held_out) for view in made]
-        [(4, False), (2, False), (3, False), (2, True), (1, True)]
+        [(4, False), (2, False), (3, False), (2, True), (1, True), (2, True), (1, True)]
     """
     if held_out is None:
         checks = torch.arange(len(images)) % HELD_OUT == HELD_OUT - 1
         images, held_out = images[~checks], images[checks]
     generator = torch.Generator().manual_seed(seed)
-    crops = [_cropped(images, generator) for _ in range(1, rounds)]
-    for turn, own in enumerate([images, *crops]):  # another half is corrupted, by other noise, every time
+    for turn in range(rounds):  # another half is corrupted, by other noise, every time
+        own = _cropped(images, generator) if turn else images
         yield from _batches(both_views(own, preprocessing, seed + turn, start=turn % 2), batch_size, held_out=False)
-    yield from _batches(both_views(held_out, preprocessing, seed), batch_size, held_out=True)
+    for start in (0, 1):  # all are also seen corrupted, and the clean ones flipped: deciding needs more than fitting
+        pair = both_views(held_out.flip(-1) if start else held_out, preprocessing, seed + start, start)
+        yield from _batches(pair, batch_size, held_out=True)
 
 
 def _batches(pairs: Iterable[tuple[Tensor, Tensor]], batch_size: int, held_out: bool) -> Iterator[View]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 from torch import nn
 
@@ -26,10 +26,10 @@ from catis.tuning.search import Finding, Search
 
 __all__ = ["Images", "Tuned", "macs_of", "tune_at"]
 
-PASSES = 6.0
-"""Vanilla passes that a calibration costs at most."""
-VIEWS = 1.5
-"""Views per image."""
+VIEWS, DECIDING_VIEWS = 1.5, 3.0
+"""Views of an image that is fitted, and of one that decides."""
+PASSES, DECIDING_PASSES = (1.2, 6.0), (1.2, 16.0)
+"""Vanilla passes that a view costs in a calibration, and those of the reduced model on top, fitted or deciding."""
 FITTED = 0.4
 """Most of the allowance that the calibration may take."""
 ROUNDS = 4
@@ -120,30 +120,40 @@ def tune_at(
     handle, started = hosts.find(model), time.monotonic()
     space, split = Space(handle, budget), images.split
     vanilla = macs_of(handle, Reduction.none()) / 1e9
-    fitted, rounds = _affordable(split, vanilla, allowance) if "calibration" in levers else (0, 1)
-    if fitted:
-        allowance.reserve(_work(fitted * rounds + len(split.choose), vanilla))
+    cost = _Cost(vanilla, budget)
+    fitted, rounds = _affordable(split, cost, allowance) if "calibration" in levers else (0, 1)
     how: dict[str, Any] = {"levers": levers, "seed": seed, "tell": tell, "answer": answer}
     if fitted >= 2 * FEWEST:
-        how["trial"] = _trial(model, images, min(TRIED, fitted), vanilla, seed, batch_size)
+        how["trial"] = _trial(model, images, min(TRIED, fitted), cost, seed, batch_size)
+    if fitted:
+        trials = 2 * how["trial"].gmacs if "trial" in how else 0.0
+        allowance.reserve(cost.gmacs(fitted * rounds, len(split.choose)) + trials)
     search = Search(space, images.search, images.choose, journal, allowance, **how)
     finding = search.run(_sizes(space)) if fixed is None else search.take(fixed)
     correction, after, interrupted = None, finding.distance, search.interrupted
     if fitted and not interrupted:
+        seen = max(1, int(rounds * allowance.pace))  # on a slow machine, less often
         try:
-            correction, after = _calibrate(model, finding, images, fitted, rounds, seed, batch_size, tell)
+            correction, after = _calibrate(model, finding, images, fitted, seen, seed, batch_size, tell)
         except KeyboardInterrupt:
             interrupted = True
     share, minutes = macs_of(handle, finding.reduction) / 1e9 / vanilla, (time.monotonic() - started) / 60
     return Tuned(finding, correction, search.first, after, share, minutes, allowance.stopped_by_clock, interrupted)
 
 
-def _work(images: int, vanilla: float) -> float:
-    """Giga multiply-adds that a calibration on so many images takes."""
-    return PASSES * vanilla * VIEWS * images
+class _Cost(NamedTuple):
+    """What calibrations of a model cost at a budget, from its vanilla giga multiply-adds."""
+
+    vanilla: float
+    budget: float
+
+    def gmacs(self, fitted: float, deciding: float) -> float:
+        """Giga multiply-adds of a calibration that fits so many images, and decides on so many others."""
+        fit, decide = (whole + reduced * self.budget for whole, reduced in (PASSES, DECIDING_PASSES))
+        return self.vanilla * (VIEWS * fit * fitted + DECIDING_VIEWS * decide * deciding)
 
 
-def _trial(model: nn.Module, images: Images, fitted: int, vanilla: float, seed: int, batch_size: int) -> Trial:
+def _trial(model: nn.Module, images: Images, fitted: int, cost: _Cost, seed: int, batch_size: int) -> Trial:
     """A quick calibration on the first images, judged on others that it has not seen."""
     split, held_out = images.split, images.split.choose[: max(FEWEST, fitted // 2)]
     batches = list(views(split.fit[:fitted], images.preprocessing, batch_size, seed, held_out=held_out))
@@ -154,7 +164,7 @@ def _trial(model: nn.Module, images: Images, fitted: int, vanilla: float, seed: 
         weights = calibrated_weights(model, reduction, batches).weights
         return judge.distance(reduction, None, Correction(weights, reduction) if weights else None)
 
-    return Trial(_work(fitted + len(held_out), vanilla), distance)
+    return Trial(cost.gmacs(fitted, len(held_out)), distance)
 
 
 def macs_of(handle: Handle, reduction: Reduction) -> int:
@@ -162,9 +172,9 @@ def macs_of(handle: Handle, reduction: Reduction) -> int:
     return count_macs(handle.cost_under(reduction), handle.facts, reduction)
 
 
-def _affordable(split: Split, vanilla: float, allowance: Allowance) -> tuple[int, int]:
+def _affordable(split: Split, cost: _Cost, allowance: Allowance) -> tuple[int, int]:
     """Images that can be calibrated on within the allowance (none if too few to help), and how often each is seen."""
-    most = int(FITTED * allowance.total / _work(1, vanilla)) - len(split.choose)
+    most = int((FITTED * allowance.total - cost.gmacs(0, len(split.choose))) / cost.gmacs(1, 0))
     images = min(len(split.fit), most)
     return (images, min(most // images, ROUNDS)) if images >= FEWEST else (0, 1)
 
@@ -182,7 +192,7 @@ def _calibrate(
     """Calibrated weights, if the images that choose say that they help, and the distance that holds."""
     split = images.split
     how: dict[str, Any] = {"held_out": split.choose, "rounds": rounds}
-    batches = list(views(split.fit[:fitted], images.preprocessing, batch_size, seed, **how))
+    batches = views(split.fit[:fitted], images.preprocessing, batch_size, seed, **how)
 
     def progress(done: int, total: int) -> None:
         if tell is not None:
