@@ -20,6 +20,7 @@ from catis.tuning.result import Point, Tuning
 from catis.zoo.dataset import dataset
 
 MINUTES = 10
+KEYS = ("reduction", "value")
 
 
 @pytest.fixture(scope="module")
@@ -204,3 +205,18 @@ def test_the_cheapest_that_surely_loses_little():
         cheapest_within(0.05, 100, lambda budget, of: fake(budget, 0.9))
     with pytest.raises(CatisError, match=f"it takes {images_needed(0.01)}"):
         cheapest_within(0.01, 100, fake)
+
+
+def test_a_cluster_finds_the_same_recipe(images):
+    """Candidates are compared by the workers of a real cluster on this machine."""
+    pytest.importorskip("ray")
+    without = ["calibration", "size", "operator", "theta"]
+    here, there = (
+        catis.tune(zoo.load("tiny-6"), images[:24], budget=0.5, minutes=3, without=without, ray=address)
+        for address in (None, "local")
+    )
+    assert there.recipes[0.5].reduction == here.recipes[0.5].reduction
+    asked, answered = ([[entry[key] for entry in tuning.tried] for tuning in (here, there)] for key in KEYS)
+    assert len(asked[0]) > 10
+    assert asked[0] == asked[1]
+    assert answered[1] == pytest.approx(answered[0], rel=1e-4)
