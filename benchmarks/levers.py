@@ -7,19 +7,17 @@ The images and their halves are those of `tuned.py`: the first half calibrates, 
 
 import argparse
 import csv
-import runpy
 from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
 
 import torch
-from tuned import COLUMNS, against, batches, halves, interval, right
+from tuned import COLUMNS, against, batches, halves, interval, judged, right
 
 from catis import hosts
 from catis.calibration.run import calibrated_weights
 from catis.calibration.views import views
 from catis.core.reduction import Reduction
-from catis.data.preprocessing import Preprocessing
 from catis.hosts.correction import Correction
 from catis.recipes import load_recipe
 from catis.registry import create_method
@@ -64,16 +62,9 @@ def main() -> None:
     parser.add_argument("--budget", type=float, required=True)
     parser.add_argument("--out", type=Path, required=True)
     given = parser.parse_args()
-    loader = runpy.run_path(str(given.assets / "load.py"))
-    folder = given.assets / "images" / "imagenet1000"
-    classes = sorted(path.name for path in folder.iterdir())
-    fit, test = halves(folder)
-    labels = torch.tensor([classes.index(file.parent.name) for file in test])
-    mean, std, crop = loader["PREPROCESS"][given.model]
-    preprocessing = Preprocessing((224, 224), crop, mean, std)
-    model = loader["model"](given.model)
-    handle, recipe = hosts.find(model), load_recipe(given.recipe)
-    inputs = list(batches(test, preprocessing, None))
+    handle, inputs, labels = judged(given.assets, given.model, "clean")
+    recipe, preprocessing = load_recipe(given.recipe), handle.preprocessing()
+    fit = halves(given.assets / "images" / "imagenet1000")[0]
     prepared = torch.cat(list(batches(fit, preprocessing, None)))
     seen = list(views(prepared[:-HELD_OUT], preprocessing, 32, held_out=prepared[-HELD_OUT:]))
     forms = [("vanilla", Reduction.none(), None)]

@@ -61,6 +61,18 @@ def batches(files: list[Path], preprocessing: Preprocessing, view: tuple[str, in
         yield preprocessing.normalise(pixels)
 
 
+def judged(assets: Path, name: str, view: str) -> tuple[hosts.Handle, list[torch.Tensor], torch.Tensor]:
+    """A model with its weights, the half of the images that judges under a view, and their labels."""
+    loader = runpy.run_path(str(assets / "load.py"))
+    images = assets / "images" / "imagenet1000"
+    classes = sorted(path.name for path in images.iterdir())
+    test = halves(images)[1]
+    labels = torch.tensor([classes.index(file.parent.name) for file in test])
+    mean, std, crop = loader["PREPROCESS"][name]
+    inputs = list(batches(test, Preprocessing((224, 224), crop, mean, std), VIEWS[view]))
+    return hosts.find(loader["model"](name)), inputs, labels
+
+
 def right(model: torch.nn.Module, inputs: list[torch.Tensor], labels: torch.Tensor) -> torch.Tensor:
     with torch.inference_mode():
         return torch.cat([model(batch).argmax(-1) for batch in inputs]) == labels
@@ -85,11 +97,6 @@ def main() -> None:
     parser.add_argument("--only", nargs="*", help="only these rows; vanilla and the smaller image always")
     parser.add_argument("--figure", type=Path, default=Path("docs/figures/tuned.svg"))
     given = parser.parse_args()
-    loader = runpy.run_path(str(given.assets / "load.py"))
-    images = given.assets / "images" / "imagenet1000"
-    classes = sorted(path.name for path in images.iterdir())
-    test = halves(images)[1]
-    labels = torch.tensor([classes.index(file.parent.name) for file in test])
     done = done_in(given.out)
     with given.out.open("a", newline="") as file:
         writer = csv.writer(file)
@@ -99,7 +106,7 @@ def main() -> None:
             for view in given.views:
                 left = [path for path in sorted(folder.glob("0.*")) if (folder.name, path.name, view) not in done]
                 if left:
-                    measure(writer, loader, left, test, labels, view, given.only)
+                    measure(writer, given.assets, left, view, given.only)
                     file.flush()
     with given.out.open(newline="") as file:
         draw_figure(list(csv.DictReader(file)), given.figure)
@@ -113,13 +120,11 @@ def done_in(file: Path) -> set[tuple[str, str, str]]:
         return {(row["model"], row["budget"], row["view"]) for row in csv.DictReader(rows)}
 
 
-def measure(writer, loader, folders: list[Path], test: list[Path], labels: torch.Tensor, view: str, only) -> None:
+def measure(writer, assets: Path, folders: list[Path], view: str, only: list[str] | None) -> None:
     """All budgets of a model on one view; vanilla once."""
     name = folders[0].parent.name
-    mean, std, crop = loader["PREPROCESS"][name]
-    model = loader["model"](name)
-    handle = hosts.find(model)
-    inputs = list(batches(test, Preprocessing((224, 224), crop, mean, std), VIEWS[view]))
+    handle, inputs, labels = judged(assets, name, view)
+    model = handle.model
     macs, vanilla = macs_of(handle, Reduction.none()), right(model, inputs, labels)
     for folder in folders:
         marks = {"vanilla": (vanilla, 1.0)}
