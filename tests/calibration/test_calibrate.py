@@ -103,7 +103,7 @@ def test_families_of_timm_come_closer(name):
 
 def test_corrupted_views_aim_at_the_image_before(images):
     """What vanilla is shown is whole; what the reduced model is shown is not, and each has its partner."""
-    seen = list(views(images[:16], hosts.find(zoo.load("tiny-6")).preprocessing(), 4, rounds=3))
+    seen = list(views(images[:16], hosts.find(zoo.load("tiny-6")).preprocessing(), 4, rounds=3, thorough=True))
     clean, corrupted = ([view for view in seen if view.corrupted is kind] for kind in (False, True))
     assert all(torch.equal(view.images, view.whole) for view in clean)
     assert all(view.images.shape == view.whole.shape and not torch.equal(*view[:2]) for view in corrupted)

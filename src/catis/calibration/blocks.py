@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from typing import Any, ClassVar, NamedTuple
@@ -17,7 +17,7 @@ from catis.core.schedule import Schedule
 from catis.core.state import TokenState
 from catis.hosts import Handle
 
-__all__ = ["Entrance", "ModelBlocks", "inputs_of", "scale_of"]
+__all__ = ["Entrance", "ModelBlocks", "inputs_of", "outputs_of", "scale_of"]
 
 
 @dataclass(frozen=True)
@@ -123,6 +123,18 @@ def inputs_of(layer: nn.Module) -> Iterator[list[Tensor]]:
         yield inputs
     finally:
         hook.remove()
+
+
+@contextmanager
+def outputs_of(layers: Sequence[nn.Module]) -> Iterator[dict[nn.Module, Tensor]]:
+    """What some layers give inside a with-block; one that is read without being called gives nothing."""
+    outputs: dict[nn.Module, Tensor] = {}
+    hooks = [layer.register_forward_hook(lambda m, given, output: outputs.update({m: output})) for layer in layers]
+    try:
+        yield outputs
+    finally:
+        for hook in hooks:
+            hook.remove()
 
 
 def scale_of(layer: nn.Module, run: Callable[[], Tensor]) -> Tensor:

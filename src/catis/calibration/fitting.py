@@ -6,13 +6,13 @@ that a block is fitted without running those before it again.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 import torch
 from torch import Tensor, nn
 
-from catis.calibration.blocks import Entrance, inputs_of, scale_of
+from catis.calibration.blocks import Entrance, inputs_of, outputs_of, scale_of
 from catis.calibration.ridge import NormalEquations, best_step
 from catis.calibration.targets import balanced, group_means, row_weights
 from catis.calibration.views import View
@@ -22,6 +22,9 @@ from catis.core.state import TokenState
 from catis.hosts import BlockLinears
 
 __all__ = ["BlockFit", "Stream", "check_layers"]
+
+Outputs = Mapping[nn.Module, Tensor]
+"""What layers give, by layer."""
 
 
 @dataclass
@@ -126,13 +129,13 @@ class BlockFit:
         readers = self.linears.attention[:-1]
         equations = [_pair(layer) for layer in readers]
         for stream in streams:
-            features, residual, output = self._vanilla(stream.vanilla, self.positions)
+            projected, residual, output = self._vanilla(stream.vanilla, self.positions)
             full = (None, None, None) if stream.full is None else self._vanilla(stream.full, self.full_positions)
             if differ:
                 rows = self.parts.norm(stream.tokens)
                 weights = row_weights(rows, stream.state.num_prefix, prefix_only=False).flatten()
                 for layer, pair in zip(readers, equations, strict=True):
-                    wanted = stream.wanted(layer(features), None if full[0] is None else layer(full[0]))
+                    wanted = stream.wanted(projected[layer], None if full[0] is None else full[0][layer])
                     errors = (wanted - layer(rows)).flatten(0, 1)
                     pair[stream.held_out].add(rows.flatten(0, 1), errors, balanced(weights, errors))
             stream.target = stream.wanted(residual, full[1])
@@ -140,12 +143,16 @@ class BlockFit:
         for layer, pair in zip(readers, equations, strict=True):
             _take(layer, pair, None)
 
-    def _vanilla(self, tokens: Tensor, positions: Tensor | None) -> tuple[Tensor, Tensor, Tensor]:
-        """Features, residual after attention and output of the block as it was, on vanilla tokens."""
-        features = self.parts.norm(tokens)
-        update = self.parts.output(self.parts.mix(self.parts.project(features, positions), None), features)
+    def _vanilla(self, tokens: Tensor, positions: Tensor | None) -> tuple[Outputs, Tensor, Tensor]:
+        """What the readers give, residual after attention and output of the block as it was, on vanilla tokens."""
+        features, readers = self.parts.norm(tokens), self.linears.attention[:-1]
+        with outputs_of(readers) as projected:
+            update = self.parts.output(self.parts.mix(self.parts.project(features, positions), None), features)
+        for layer in readers:
+            if layer not in projected:  # some models read its weights instead of calling it
+                projected[layer] = layer(features)
         residual = self.parts.add_attention(tokens, update)
-        return features, residual, self.parts.add_mlp(residual)
+        return projected, residual, self.parts.add_mlp(residual)
 
     def _fit(self, layer: nn.Linear, streams: Sequence[Stream], error_of: Callable[[Stream], Tensor]) -> None:
         """Add to a layer the ridge solution of what is missing in the residual stream behind it."""

@@ -77,10 +77,19 @@ def best_step(fitted: NormalEquations, held_out: NormalEquations) -> tuple[Tenso
         >>> best_step(fitted, held_out) is None
         True
     """
-    best, lowest = None, held_out.total
-    for penalty in PENALTIES if lowest > 0 else ():  # nothing was added, or nothing is left to explain
-        step = fitted.solve(penalty)
-        error = held_out.error(step)
-        if error < lowest:
-            best, lowest = step, error
-    return best
+    if held_out.total <= 0:  # nothing was added, or nothing is left to explain
+        return None
+    tried: dict[int, tuple[float, tuple[Tensor, Tensor]]] = {}
+
+    def error(place: int) -> float:
+        if place not in tried:
+            step = fitted.solve(PENALTIES[place])
+            tried[place] = held_out.error(step), step
+        return tried[place][0]
+
+    place, best = -1, len(PENALTIES) // 2
+    while place != best:  # the error falls towards its least from both sides: a walk finds it in few solutions
+        place = best
+        best = min(range(max(0, place - 1), min(len(PENALTIES), place + 2)), key=error)
+    lowest, step = tried[best]
+    return step if lowest < held_out.total else None

@@ -142,7 +142,7 @@ class Calibrator:
         entered, before = self._entered(), _values(fit.layers)
         fit.run(self.streams)
         after = _values(fit.layers)
-        share = next((share for share in SHARES if self._helps(fit, entered, before, after, share)), 0.0)
+        share = self._largest_share(fit, entered, before, after)
         _set(fit.layers, before, after, share)
         if share < 1:
             for stream, (tokens, state) in zip(self.streams, entered, strict=True):
@@ -150,14 +150,18 @@ class Calibrator:
         outcome.shares.append(share)
         outcome.after = self._score(self.reached)
 
-    def _helps(self, fit: BlockFit, entered: Entered, before: Values, after: Values, share: float) -> bool:
-        """Put a share of a step on a block, and see whether held-out answers come closer."""
-        _set(fit.layers, before, after, share)
-        apart = self._distances(fit.index, entered)
-        if not self._better(apart):
-            return False
-        self.reached = apart
-        return True
+    def _largest_share(self, fit: BlockFit, entered: Entered, before: Values, after: Values) -> float:
+        """The largest share of a step that helps; a step that clearly harms is not tried in smaller shares."""
+        for share in SHARES:
+            _set(fit.layers, before, after, share)
+            apart = self._distances(fit.index, entered)
+            if self._better(apart):
+                self.reached = apart
+                return share
+            gain, error = self._gain(apart)
+            if gain < -error:
+                break
+        return 0.0
 
     def _try_head(self, outcome: Outcome) -> None:
         """Fit the classifier, and keep it if held-out answers come closer."""
@@ -180,15 +184,20 @@ class Calibrator:
     def _entered(self) -> Entered:
         return [(stream.tokens, stream.state) for stream in self.streams]
 
-    def _better(self, apart: Apart) -> bool:
-        """Whether held-out answers come closer by more than their standard error, and clean ones do not go away.
+    def _gain(self, apart: Apart) -> tuple[float, float]:
+        """How much closer held-out answers come, clean and corrupted ones counting alike, and its standard error.
 
         Other weights merge other tokens, so answers move both ways by chance: a step that only seems to help costs more
         later than it gains.
         """
-        gains = {kind: (self.reached[kind] - own) / self._unit(kind) for kind, own in apart.items()}
-        error = sum(float(gain.var()) / len(gain) for gain in gains.values()) ** 0.5
-        return sum(float(gain.mean()) for gain in gains.values()) > error and float(gains[False].mean()) >= 0
+        gains = [(self.reached[kind] - own) / self._unit(kind) for kind, own in apart.items()]
+        error = sum(float(gain.var()) / len(gain) for gain in gains) ** 0.5
+        return sum(float(gain.mean()) for gain in gains), error
+
+    def _better(self, apart: Apart) -> bool:
+        """Whether held-out answers come closer by more than the standard error, and clean ones do not go away."""
+        gain, error = self._gain(apart)
+        return gain > error and bool(apart[False].mean() <= self.reached[False].mean())
 
     def _score(self, apart: Apart) -> float:
         """Distance in units of what it was before, clean and corrupted images counting alike."""

@@ -28,7 +28,7 @@ __all__ = ["Images", "Tuned", "macs_of", "tune_at"]
 
 VIEWS, DECIDING_VIEWS = 1.5, 3.0
 """Views of an image that is fitted, and of one that decides."""
-PASSES, DECIDING_PASSES = (1.2, 6.0), (1.2, 16.0)
+PASSES, DECIDING_PASSES = (1.0, 6.0), (1.0, 12.0)
 """Vanilla passes that a view costs in a calibration, and those of the reduced model on top, fitted or deciding."""
 FITTED = 0.4
 """Most of the allowance that the calibration may take."""
@@ -156,7 +156,7 @@ class _Cost(NamedTuple):
 def _trial(model: nn.Module, images: Images, fitted: int, cost: _Cost, seed: int, batch_size: int) -> Trial:
     """A quick calibration on the first images, judged on others that it has not seen."""
     split, held_out = images.split, images.split.choose[: max(FEWEST, fitted // 2)]
-    batches = list(views(split.fit[:fitted], images.preprocessing, batch_size, seed, held_out=held_out))
+    batches = list(views(split.fit[:fitted], images.preprocessing, batch_size, seed, held_out=held_out, thorough=True))
     unseen = split.fit[fitted:SEARCHED] if len(split.fit) >= 2 * fitted else split.choose
     judge = Objective(model, unseen, images.preprocessing, batch_size=batch_size, seed=seed, restored=True)
 
@@ -191,7 +191,7 @@ def _calibrate(
 ) -> tuple[Correction | None, float]:
     """Calibrated weights, if the images that choose say that they help, and the distance that holds."""
     split = images.split
-    how: dict[str, Any] = {"held_out": split.choose, "rounds": rounds}
+    how: dict[str, Any] = {"held_out": split.choose, "rounds": rounds, "thorough": True}
     batches = views(split.fit[:fitted], images.preprocessing, batch_size, seed, **how)
 
     def progress(done: int, total: int) -> None:
