@@ -32,9 +32,10 @@ uv="$folder/tools/bin/uv"
     grep -iE '^(torch|timm|transformers|numpy|scipy|typer|rich|safetensors|pillow|onnx|onnxruntime|onnxscript|av) '
 
 # From outside the checkout, so that what is installed is what is tested; style is judged with the newest tools only.
-rm -rf "$folder/tests"
-cp -r tests hatch_build.py pyproject.toml "$folder"
-trap 'rm -rf "$folder/tests"; [[ -n "${FOLDER:-}" ]] || rm -rf "$folder"' EXIT
+rm -rf "$folder/tests" "$folder/examples"
+cp -r tests examples hatch_build.py pyproject.toml "$folder"
+trap 'rm -rf "$folder/tests" "$folder/examples"; [[ -n "${FOLDER:-}" ]] || rm -rf "$folder"' EXIT
 cd "$folder"
-HF_HUB_OFFLINE=1 "$folder/venv/bin/python" -m pytest -q -m 'not slow and not assets' -n 2 \
-    tests/core tests/golden tests/hosts tests/diagnostics tests/report tests/data tests/evaluate tests/export
+HF_HUB_OFFLINE=1 "$folder/venv/bin/python" -m pytest -q -m 'not slow and not assets' -n "${WORKERS:-2}" \
+    tests/core tests/golden tests/hosts tests/calibration tests/tuning tests/diagnostics tests/data tests/evaluate \
+    tests/report tests/export tests/test_cli.py tests/test_cli_wrong_values.py tests/test_recipes.py
