@@ -189,6 +189,17 @@ def test_the_speeds_add_up_and_the_readme_quotes_them():
     assert list(told.groups()) == [speeds[method] for method in ("tome", "tofu", "pitome", "catis", "mctf")]
 
 
+def test_the_evaluation_that_is_shown():
+    shown = re.findall(r"^ imagenet +(vanilla|catis)(?: 13)? +([\d.]+) \(([\d.]+)-([\d.]+)\) +([\d.]+) +(\d+) +([\d.]+)",
+                       page("docs/evaluation.md"), re.MULTILINE)  # fmt: skip
+    assert [line[0] for line in shown] == ["vanilla", "catis"]
+    for method, *cells in shown:
+        run = real("DeiT-Ti", False, method, 13 if method == "catis" else 0)
+        values = [float(run[key]) for key in ("top1", "low", "high", "top5", "n", "gmacs")]
+        assert cells == [f"{value:{form}}" for value, form in zip(values, (".2f", ".1f", ".1f", ".1f", ".0f", ".3g"),
+                                                                  strict=True)]  # fmt: skip
+
+
 def test_the_demo_is_one_run():
     run = page("results/demo.txt")
     assert run in page("docs/demo.md")
@@ -199,8 +210,8 @@ def test_the_demo_is_one_run():
 
 
 def test_the_outputs_that_can_be_printed_again():
-    pages = page("docs/api.md") + page("docs/budget.md")
-    shown = re.findall(r"^\$ catis (gmacs .*)\n((?:.+\n)+?)```", pages, re.MULTILINE)
-    assert len(shown) == 3
+    pages = page("docs/api.md") + page("docs/budget.md") + page("docs/recipes.md")
+    shown = re.findall(r"^\$ catis (gmacs .*|recipes)\n((?:.+\n)+?)```", pages, re.MULTILINE)
+    assert len(shown) == 4
     for words, output in shown:
         assert CliRunner().invoke(app, words.split(), env={"COLUMNS": "200"}).output == output

@@ -118,7 +118,7 @@ def commands(page: Path) -> list[list[str]]:
     """Every `catis ...` in the shell and output blocks of a page, as words, without comments."""
     words = []
     for language, block in re.findall(r"^```(\w*)\n(.*?)^```$", page.read_text(), re.DOTALL | re.MULTILINE):
-        for line in [] if language not in ("", "sh", "text") else block.replace("\\\n", " ").splitlines():
+        for line in [] if language not in ("", "sh", "bash", "text") else block.replace("\\\n", " ").splitlines():
             match = re.match(r"(?:\$ |pip install \S+ && |    )?catis (?!demo,)(.*)", line)
             if match:
                 words.append(shlex.split(match[1].removesuffix("; do"), comments=True))
@@ -134,6 +134,17 @@ def test_commands_of_the_pages_exist_with_their_options(page, words):
     group = typer.main.get_command(app)
     command = group.commands[words[0]]
     command.make_context(words[0], words[1:])
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
+def test_options_named_in_the_text_exist(page):
+    group = typer.main.get_command(app)
+    parameters = [*group.params, *(one for command in group.commands.values() for one in command.params)]
+    known = {"--help", *(word for one in parameters for word in (*one.opts, *one.secondary_opts))}
+    text = re.sub(r"^```.*?^```$", "", page.read_text(), flags=re.DOTALL | re.MULTILINE)
+    spans = [span for span in re.findall(r"`([^`\n]+)`", text) if not span.startswith("python ")]
+    named = {option for span in spans for option in re.findall(r"(?:^| )(--[a-z][\w-]*)", span)}
+    assert named - known == set()
 
 
 def test_a_wrong_command_would_be_seen():
