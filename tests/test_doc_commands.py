@@ -16,7 +16,7 @@ import catis
 import catis.zoo
 from catis.cli import app
 from tests.test_doc_numbers import page
-from tests.test_docs import COMMANDS, ROOT
+from tests.test_docs import COMMANDS
 
 MODEL = "tiny-6"
 ELSEWHERE = {

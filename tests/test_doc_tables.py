@@ -1,4 +1,4 @@
-"""The tables of the diagnostics, budget, evaluation and zoo pages, number by number against the files they come from."""
+"""Tables of the diagnostics, budget, evaluation and zoo pages, number by number against the files they come from."""
 
 import json
 from math import prod
