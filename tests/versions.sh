@@ -38,5 +38,6 @@ cp -r tests examples hatch_build.py pyproject.toml "$folder"
 trap 'rm -rf "$folder/tests" "$folder/examples"; [[ -n "${FOLDER:-}" ]] || rm -rf "$folder"' EXIT
 cd "$folder"
 HF_HUB_OFFLINE=1 "$folder/venv/bin/python" -m pytest -q -m 'not slow and not assets' -n "${WORKERS:-2}" \
-    --ignore tests/core/test_compilers.py tests/core tests/golden tests/hosts tests/calibration tests/tuning tests/diagnostics tests/data \
-    tests/evaluate tests/report tests/export tests/test_cli.py tests/test_cli_wrong_values.py tests/test_recipes.py
+    --ignore tests/core/test_compilers.py tests/core tests/golden tests/hosts tests/calibration tests/tuning \
+    tests/diagnostics tests/data tests/evaluate tests/report tests/export \
+    tests/test_cli.py tests/test_cli_wrong_values.py tests/test_recipes.py
