@@ -147,7 +147,7 @@ class Search:
         return Finding(candidate, reduction, self._value(candidate, "choose", None))
 
     def _starts(self, sizes: Sequence[int | None]) -> None:
-        """Shapes, then methods and their options, then input sizes, each at the best of those before."""
+        """Shapes, methods and their options, gains, then methods and input sizes once they are calibrated."""
         first = Candidate()
         self._accept(first)  # so that there is something to keep, whatever happens
         self.first = math.inf if self.best is None else self.best.distance
@@ -160,14 +160,23 @@ class Search:
         ranked = self._rank(varied, FEW, "methods and their options")
         if not ranked:
             return
-        best = self._best_calibrated(_best_of_each_method(ranked))
-        if "size" in self.levers:
-            best = self._best_size(best, sizes)
+        self._accept(ranked[0])  # the clock may end it at any time: what is known by then is kept
+        leaders = _best_of_each_method(ranked)
         if "gain" in self.levers:
-            best = self._rank([replace(best, gain=gain) for gain in GAINS], SOME, "gain of the size term")[0]
-        if self.best is None or best != self.best.candidate:
-            self.best = Finding(best, self.space.reduction(best), self._value(best, "choose", None))
+            gains = [replace(leaders[0], gain=gain) for gain in GAINS]
+            gain = self._rank(gains, SOME, "gain of the size term")[0].gain
+            leaders = [replace(leader, gain=gain) for leader in leaders]
+            self._accept(leaders[0])
+        best = self._best_calibrated(leaders)
+        self._take(best)
+        if "size" in self.levers:
+            self._take(self._best_size(best, sizes))
         self._start = self.best
+
+    def _take(self, candidate: Candidate) -> None:
+        """Go on from a candidate, whatever it is worth before it is calibrated."""
+        if self.best is None or candidate != self.best.candidate:
+            self.best = Finding(candidate, self.space.reduction(candidate), self._value(candidate, "choose", None))
 
     def _best_size(self, best: Candidate, sizes: Sequence[int | None]) -> Candidate:
         """A candidate at the best input size; at the model's own one unless a smaller one is clearly better."""
