@@ -18,9 +18,10 @@ from catis.demo.probes import Probed, probe
 from catis.demo.scores import VANILLA, Scores
 from catis.demo.settings import OURS, Settings
 from catis.demo.tokens import token_picture
-from catis.demo.workers import Task, Workers, one_thread
+from catis.demo.workers import Task, Workers
 from catis.evaluate.metrics import Difference, compare
 from catis.macs import compare_macs
+from catis.sweep.local import threads_set
 
 __all__ = ["Findings", "Row", "Stage", "run"]
 
@@ -103,7 +104,7 @@ def run(settings: Settings, stage: Stage = lambda what, share: None) -> Findings
     Raises:
         WeightsError: A weights file of the package is missing or damaged.
     """
-    with one_thread():
+    with threads_set(1):
         models: dict[str, nn.Module] = {name: zoo.load(name) for name in settings.models}
         stage("making images", 0.0)
         views = make_views(settings)
@@ -155,7 +156,9 @@ def _run(
             for row in _rows(scores[name], models[name], {(VANILLA.method.name, 0): VANILLA, **equal[name]})
         ],
         at_cost=_rows(
-            scores[settings.leading], models[settings.leading], {(title, 0): one for title, one in rivals.items()}
+            scores[settings.leading],
+            models[settings.leading],
+            {(title, 0): reduction for title, reduction in rivals.items()},
         ),
         cost_pairs=_cost_pairs(scores[settings.leading], rivals),
         curves=_curves(scores, settings),
