@@ -122,6 +122,19 @@ def test_decisions_are_those_of_double_precision(name, options, shape):
 
 
 @needs_kernels
+@pytest.mark.parametrize(("name", "field"), [("mctf", "weight"), ("catis", "cls_attention")])
+def test_attention_that_differs_by_hundreds_is_that_of_double_precision(name, field):
+    """No float holds the exponential of such a logit: the highest of a row must be taken off first."""
+    shape = {"batch": 2, "heads": 2, "width": 16, "patches": 61, "prefix": 1, "share": 0.3, "block": 7, "sized": True}
+    view = view_of(shape | {"seed": 0})
+    view = replace(view, scale=60 * view.scale)
+    logits = view.query @ view.key.transpose(2, 3) * view.scale
+    assert (logits.amax(-1) - logits.amin(-1)).amin() > 100
+    ours, exact = getattr(decided(create_method(name), view), field), in_double(view)
+    torch.testing.assert_close(ours.double(), getattr(create_method(name).plan(exact), field), rtol=1e-3, atol=1e-6)
+
+
+@needs_kernels
 @pytest.mark.parametrize(("name", "options"), COMPILED, ids=str)
 @pytest.mark.parametrize("prefix", [0, 1])
 @pytest.mark.parametrize("block", [0, 11])

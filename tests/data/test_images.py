@@ -1,6 +1,7 @@
 """Folders of images: timm's preprocessing, seeds by name, and what is refused."""
 
 import os
+from functools import partial
 
 import numpy as np
 import pytest
@@ -54,9 +55,8 @@ def test_all_images_below_the_root_in_order_of_their_paths(folder):
 
 def damaged(folder, batch_size, workers, seed=0, name="shot_noise", severity=3):
     found = {}
-    for batch in batches(
-        ImageFolder(folder, SMALL), batch_size, workers, lambda x, s: corrupt(x, name, severity, s), seed
-    ):
+    damage = partial(corrupt, name=name, severity=severity)
+    for batch in batches(ImageFolder(folder, SMALL), batch_size, workers, damage, seed):
         found |= dict(zip(batch.names, batch.damaged, strict=True))
     return found
 

@@ -40,7 +40,7 @@ def diagnosed(
     recipe = choices.recipe(settings.way) or wanted_recipe(settings.way, budget=settings.budget)
     preprocessing = hosts.find(model).preprocessing()
     read = [read_image(path, preprocessing) for path in images]
-    pixels = [one for one in read if not isinstance(one, BrokenImage)]
+    pixels = [image for image in read if not isinstance(image, BrokenImage)]
     return diagnose(sharing_weights(model), pixels, recipe=recipe, progress=progress, preprocessing=preprocessing)
 
 

@@ -66,10 +66,10 @@ class Choices:
 
     def ways(self, model: str) -> list[str]:
         """Methods and recipes for a model: CATIS first, then recipes, those that come with catis too."""
-        found = self.models[model]
-        if isinstance(found, OnnxModel):
+        chosen = self.models[model]
+        if isinstance(chosen, OnnxModel):
             return ["as exported"]
-        own = hosts.find(found).name.split(".")[0]
+        own = hosts.find(chosen).name.split(".")[0]
         shipped = [RECIPE + name for name in list_recipes() if name.split("@")[0] in (own, model)]
         others = [name for name in list_methods() if name != "catis"]
         return ["catis", *self.recipes, *shipped, *others]
@@ -96,13 +96,13 @@ def load_choices(models: Sequence[Named], recipes: Sequence[Path] = ()) -> Choic
     Raises:
         ValueError: A model or a recipe that cannot be loaded.
     """
-    loaded = {_title(one.name): one for one in models}
-    found = {
+    loaded = {_title(named.name): named for named in models}
+    given = {
         f"{RECIPE}{folder.relative_to(path.parent) if path.parent != folder else folder.name}": load_recipe(folder)
         for path in recipes
         for folder in _folders(path)
     }
-    return Choices({title: one.load() for title, one in loaded.items()}, loaded, found)
+    return Choices({title: named.load() for title, named in loaded.items()}, loaded, given)
 
 
 def split_checkpoint(text: str) -> tuple[str, Path | None]:

@@ -60,36 +60,38 @@ class Desk:
 
     def blocks(self, model: str) -> int:
         """Blocks of a model, 1 for an exported file alone."""
-        found = self.choices.models[model]
-        if isinstance(found, OnnxModel):
-            twin = self.choices.twin(found)
+        chosen = self.choices.models[model]
+        if isinstance(chosen, OnnxModel):
+            twin = self.choices.twin(chosen)
             return 1 if twin is None else self.blocks(twin)
-        return hosts.find(found).facts.depth
+        return hosts.find(chosen).facts.depth
 
     def respond(self, photo: Photo | None, model: str, way: str, budget: float, block: int) -> Shown:
         """Everything for one image under one choice."""
         if photo is None:
             return Shown(views.sentence(DROP))
         try:
-            found = self._one_at_a_time.submit(answer, self.choices, photo, Settings(model, way, budget)).result()
+            answered = self._one_at_a_time.submit(answer, self.choices, photo, Settings(model, way, budget)).result()
         except (CatisError, ValueError, OSError, MemoryError, RuntimeError) as error:
             return Shown(views.sentence(_told(error), "bad"))
-        numbers, classes, depth = views.numbers_view(found), views.classes_view(found), views.depth_view(found)
-        return Shown("", found, numbers, classes, *self.at_block(found, block), depth)
+        numbers, classes, depth = views.numbers_view(answered), views.classes_view(answered), views.depth_view(answered)
+        return Shown("", answered, numbers, classes, *self.at_block(answered, block), depth)
 
-    def at_block(self, found: Answer | None, block: int) -> tuple[str, str]:
+    def at_block(self, answered: Answer | None, block: int) -> tuple[str, str]:
         """Patches and signals at a block; nothing without an answer."""
-        return ("", "") if found is None else (views.patches_view(found, block), views.signals_view(found, block))
+        return (
+            ("", "") if answered is None else (views.patches_view(answered, block), views.signals_view(answered, block))
+        )
 
-    def download(self, found: Answer | None) -> tuple[str, str]:
+    def download(self, answered: Answer | None) -> tuple[str, str]:
         """A ZIP file in base64, and what is to be said; one of the two is empty."""
-        if found is None:
+        if answered is None:
             return "", views.sentence(DROP, "bad")
-        named = self.choices.named[found.settings.model]
-        model = self.choices.models[found.settings.model]
+        named = self.choices.named[answered.settings.model]
+        model = self.choices.models[answered.settings.model]
         twin = self.choices.twin(model) if isinstance(model, OnnxModel) else None
         try:
-            content = zipped(found, named if twin is None else self.choices.named[twin])
+            content = zipped(answered, named if twin is None else self.choices.named[twin])
         except ValueError as error:
             return "", views.sentence(str(error), "bad")
         return base64.b64encode(content).decode(), ""
@@ -97,10 +99,10 @@ class Desk:
     def diagnose(self, model: str, way: str, budget: float, progress: Callable[[int, int], None] | None = None) -> str:
         """The diagnosis of the chosen model on the example images."""
         try:
-            found = diagnosed(self.choices, Settings(model, way, budget), self.examples, progress)
+            diagnosis = diagnosed(self.choices, Settings(model, way, budget), self.examples, progress)
         except (CatisError, ValueError, OSError, MemoryError, RuntimeError) as error:
             return views.sentence(_told(error), "bad")
-        return diagnosis_view(found)
+        return diagnosis_view(diagnosis)
 
 
 def _told(error: BaseException) -> str:

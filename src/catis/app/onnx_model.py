@@ -68,14 +68,14 @@ def open_onnx(path: Path) -> OnnxModel:
         faults.NotImplemented,
     ) as error:
         raise ValueError(f"{path} cannot be opened by ONNX Runtime: {str(error).splitlines()[0]}") from error
-    found = {key: json.loads(value) for key, value in _metadata(session).items()}
-    if "preprocessing" not in found:
+    metadata = {key: json.loads(value) for key, value in _metadata(session).items()}
+    if "preprocessing" not in metadata:
         raise ValueError(f"{path} does not say how it wants its images: write it with `catis export` of this version")
-    recipe = found.get("recipe")
+    recipe = metadata.get("recipe")
     return OnnxModel(
         path,
-        _preprocessing(found["preprocessing"]),
-        tuple(found.get("labels", ())),
+        _preprocessing(metadata["preprocessing"]),
+        tuple(metadata.get("labels", ())),
         None if recipe is None else Recipe.from_json(recipe, str(path)),
         session,
     )
@@ -88,7 +88,7 @@ def _metadata(session: Any) -> dict[str, str]:
 
 def _preprocessing(content: Mapping[str, Any]) -> Preprocessing:
     """Of what the metadata says, the fields that we know; lists are tuples again, so that it can be a key."""
-    names = {one.name for one in fields(Preprocessing)}
+    names = {field.name for field in fields(Preprocessing)}
     known: dict[str, Any] = {
         name: tuple(value) if isinstance(value, list) else value for name, value in content.items()
     }

@@ -136,13 +136,13 @@ def _diagnosis_tab(desk: Desk, inputs: list[Any]) -> None:
         f"<p>On {len(desk.examples)} example images, without labels. How to read it: "
         "<code>catis diagnose --help</code>.</p>"
     )
-    button, found = gr.Button("Diagnose this model", elem_id="diagnose"), gr.HTML(elem_id="diagnosis")
+    button, shown = gr.Button("Diagnose this model", elem_id="diagnose"), gr.HTML(elem_id="diagnosis")
 
     def diagnose(model: str, way: str, budget: float, progress: Any = gr.Progress()) -> str:  # noqa: B008
         return desk.diagnose(model, way, budget, _telling(progress))
 
     button.click(
-        diagnose, inputs[1:], found, concurrency_limit=1, concurrency_id="diagnose", trigger_mode="once",
+        diagnose, inputs[1:], shown, concurrency_limit=1, concurrency_id="diagnose", trigger_mode="once",
         api_visibility="private",
     )  # fmt: skip
 

@@ -62,13 +62,13 @@ def app_command(
     from catis.app.curves import curves_view
     from catis.app.serving import Address, served
 
-    given = [split_checkpoint(one) for one in model or ZOO]
+    given = [split_checkpoint(text) for text in model or ZOO]
     if checkpoint is not None and len(given) != 1:
         raise ValueError(f"--checkpoint {checkpoint} with {len(given)} models: write --model NAME=FILE for each")
-    found = [(name, file or checkpoint) for name, file in given]
+    files = [(name, file or checkpoint) for name, file in given]
     named = [
         Named(name, file, not name.endswith(".onnx") and fetches_weights(name, file, pretrained))
-        for name, file in found
+        for name, file in files
     ]
     choices = load_choices(named, recipe or [])
     tuned = [folder for folder in recipe or [] if (folder / "tune.json").is_file()]

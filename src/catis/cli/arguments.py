@@ -6,7 +6,7 @@ import ast
 import os
 from functools import partial
 from pathlib import Path
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 from rich.console import Console
@@ -14,44 +14,8 @@ from rich.progress import BarColumn, Progress, TaskProgressColumn, TextColumn, T
 
 from catis.core.schedule import Schedule
 
-__all__ = [
-    "AMOUNT",
-    "BUDGET",
-    "INTERRUPTED",
-    "AmountOrNone",
-    "BatchSize",
-    "Budget",
-    "Cache",
-    "CacheLimit",
-    "Checkpoint",
-    "CropShare",
-    "Device",
-    "ImageSize",
-    "Limit",
-    "MethodName",
-    "ModelKwargs",
-    "ModelName",
-    "Options",
-    "Pretrained",
-    "RecipeSource",
-    "Seed",
-    "Store",
-    "Threads",
-    "Workers",
-    "fetches_weights",
-    "given_amount",
-    "group",
-    "model_settings",
-    "of_computing",
-    "of_images",
-    "of_model",
-    "of_picture",
-    "of_reduction",
-    "of_results",
-    "output_option",
-    "parse_options",
-    "progress_bar",
-]
+if TYPE_CHECKING:
+    from catis.runs.spec import ModelSpec
 
 AMOUNT = "Patch tokens to remove per block: 13, a share 0.1, one number per block 16,12,8, or r:inflect 8:-1."
 INTERRUPTED = 130
@@ -74,7 +38,13 @@ ModelName = Annotated[
     str,
     typer.Argument(help="A timm model, a zoo model such as tiny-12, or a folder that save_pretrained wrote."),
 ]
-MethodName = Annotated[str, typer.Option("--method", "-m", metavar="NAME", help="One that `catis methods` lists.")]
+MethodName = Annotated[
+    str | None,
+    typer.Option("--method", "-m", metavar="NAME", help="One that `catis methods` lists; catis by default."),
+]
+UnlabelledImages = Annotated[
+    Path, typer.Option("--data", metavar="DIR", help="Folder of images; labels are not needed.")
+]
 Options = Annotated[
     list[str] | None,
     of_reduction("--option", metavar="NAME=VALUE", help="Option of the method, such as tau=0.8; may be repeated."),
@@ -180,6 +150,16 @@ def model_settings(texts: list[str] | None, img_size: int | None = None) -> dict
         {'global_pool': 'avg', 'img_size': 384}
     """
     return {**parse_options(texts, "--model-kwargs"), **({} if img_size is None else {"img_size": img_size})}
+
+
+def model_spec(
+    model: str, checkpoint: Path | None, pretrained: bool | None, kwargs: list[str] | None, *others: Any
+) -> ModelSpec:
+    """A model as a run names it; `others` are the size of its input and how images are prepared for it."""
+    from catis.runs.spec import ModelSpec
+
+    weights, fetched = None if checkpoint is None else str(checkpoint), fetches_weights(model, checkpoint, pretrained)
+    return ModelSpec(model, weights, fetched, model_settings(kwargs), *others)
 
 
 def parse_options(texts: list[str] | None, flag: str = "--option") -> dict[str, Any]:

@@ -10,24 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 import typer
 from rich.console import Console
 
-from catis.cli.arguments import (
-    AMOUNT,
-    BUDGET,
-    Checkpoint,
-    Device,
-    ImageSize,
-    ModelKwargs,
-    ModelName,
-    Pretrained,
-    Seed,
-    Threads,
-    model_settings,
-    of_computing,
-    of_images,
-    of_reduction,
-    output_option,
-    progress_bar,
-)
+from catis.cli import arguments as shared
 from catis.core.schedule import Schedule
 from catis.files import check_writable
 
@@ -38,22 +21,24 @@ __all__ = ["bench_command"]
 
 
 def bench_command(
-    model: ModelName,
+    model: shared.ModelName,
     method: Annotated[
         list[str] | None, typer.Option("--method", "-m", help="Method, or several with commas; all by default.")
     ] = None,
     r: Annotated[
         list[str] | None,
         typer.Option(
-            "-r", metavar="R", help=f"{AMOUNT} May be repeated; by default 4/5 of the patches over the depth."
+            "-r", metavar="R", help=f"{shared.AMOUNT} May be repeated; by default 4/5 of the patches over the depth."
         ),
     ] = None,
     budget: Annotated[
-        list[float] | None, typer.Option("--budget", "-b", metavar="SHARE", help=f"{BUDGET} May be repeated.")
+        list[float] | None, typer.Option("--budget", "-b", metavar="SHARE", help=f"{shared.BUDGET} May be repeated.")
     ] = None,
     recipe: Annotated[
         list[str] | None,
-        of_reduction("--recipe", metavar="DIR", help="Recipe to time, without -m or beside it; may be repeated."),
+        shared.of_reduction(
+            "--recipe", metavar="DIR", help="Recipe to time, without -m or beside it; may be repeated."
+        ),
     ] = None,
     batch_size: Annotated[
         list[str] | None, typer.Option("--batch-size", metavar="N", help="Images per pass, or several: 1,8,64.")
@@ -61,36 +46,37 @@ def bench_command(
     preset: Annotated[
         str, typer.Option(help="quick; paper (batch 64, 50 warm-up, 200 timed); timm (batch 256, 10, 40).")
     ] = "quick",
-    num_warm_iter: Annotated[int | None, of_computing(min=0, metavar="N", help="Untimed passes first.")] = None,
-    num_bench_iter: Annotated[int | None, of_computing(min=1, metavar="N", help="Timed passes.")] = None,
+    num_warm_iter: Annotated[int | None, shared.of_computing(min=0, metavar="N", help="Untimed passes first.")] = None,
+    num_bench_iter: Annotated[int | None, shared.of_computing(min=1, metavar="N", help="Timed passes.")] = None,
     max_seconds: Annotated[
-        float | None, of_computing(min=0.0, metavar="S", help="Time limit per row; 0 for none.")
+        float | None, shared.of_computing(min=0.0, metavar="S", help="Time limit per row; 0 for none.")
     ] = None,
-    torchcompile: Annotated[bool, of_computing("--torchcompile", help="Also rows under torch.compile.")] = False,
-    eager: Annotated[bool, of_computing(help="Rows without torch.compile.")] = True,
+    torchcompile: Annotated[bool, shared.of_computing("--torchcompile", help="Also rows under torch.compile.")] = False,
+    eager: Annotated[bool, shared.of_computing(help="Rows without torch.compile.")] = True,
     runtime: Annotated[
         Literal["torch", "onnxruntime", "openvino"],
-        of_computing(help="What runs the models; the others run exported files, as `catis export` writes them."),
+        shared.of_computing(help="What runs the models; the others run exported files, as `catis export` writes them."),
     ] = "torch",
-    amp: Annotated[bool, of_computing("--amp", help="Autocast.")] = False,
-    amp_dtype: Annotated[str | None, of_computing(help="Of --amp; float16 on CUDA, bfloat16 on CPU.")] = None,
-    model_dtype: Annotated[str, of_computing(help="float32, bfloat16 or float16.")] = "float32",
-    device: Device = None,
-    threads: Threads = None,
-    img_size: ImageSize = None,
-    model_kwargs: ModelKwargs = None,
+    amp: Annotated[bool, shared.of_computing("--amp", help="Autocast.")] = False,
+    amp_dtype: Annotated[str | None, shared.of_computing(help="Of --amp; float16 on CUDA, bfloat16 on CPU.")] = None,
+    model_dtype: Annotated[str, shared.of_computing(help="float32, bfloat16 or float16.")] = "float32",
+    device: shared.Device = None,
+    threads: shared.Threads = None,
+    img_size: shared.ImageSize = None,
+    model_kwargs: shared.ModelKwargs = None,
     data: Annotated[
-        str | None, of_images(metavar="DIR", help="Folder of images: is reading them the bottleneck?")
+        str | None, shared.of_images(metavar="DIR", help="Folder of images: is reading them the bottleneck?")
     ] = None,
     workers: Annotated[
-        int | None, of_images("--workers", "-j", min=1, metavar="N", help="Threads that read --data.")
+        int | None, shared.of_images("--workers", "-j", min=1, metavar="N", help="Threads that read --data.")
     ] = None,
     causes: Annotated[bool, typer.Option(help="Time the parts too, and say why a row is slow.")] = True,
-    seed: Seed = 0,
-    checkpoint: Checkpoint = None,
-    pretrained: Pretrained = None,
+    seed: shared.Seed = 0,
+    checkpoint: shared.Checkpoint = None,
+    pretrained: shared.Pretrained = None,
     output: Annotated[
-        Path | None, output_option("File for the rows: .csv with timm's columns first, or .json.", "--results-file")
+        Path | None,
+        shared.output_option("File for the rows: .csv with timm's columns first, or .json.", "--results-file"),
     ] = None,
 ) -> None:
     """Time methods against vanilla, and say why when the saving does not become time.
@@ -128,10 +114,10 @@ def bench_command(
         recipes=tuple(load_recipe(source) for source in recipe or ()),
         runtime=runtime,
     )
-    net = models.load_model(model, checkpoint, bool(pretrained), **model_settings(model_kwargs, img_size))
+    net = models.load_model(model, checkpoint, bool(pretrained), **shared.model_settings(model_kwargs, img_size))
     if checkpoint is None and not pretrained and not models.is_zoo_model(model) and not models.is_hf_model(model):
         console.print(f"[yellow]note:[/yellow] {model} has random weights, which are as fast as trained ones")
-    with progress_bar(console) as bar:
+    with shared.progress_bar(console) as bar:
         task = bar.add_task("", total=1.0)
         report = bench_model(
             net, settings, name=model, data=data, workers=workers or os.cpu_count() or 1,

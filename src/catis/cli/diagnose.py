@@ -10,29 +10,7 @@ import typer
 from rich.console import Console
 from rich.markup import escape
 
-from catis.cli.arguments import (
-    INTERRUPTED,
-    AmountOrNone,
-    BatchSize,
-    Budget,
-    Checkpoint,
-    CropShare,
-    ImageSize,
-    Limit,
-    ModelKwargs,
-    ModelName,
-    Options,
-    Pretrained,
-    RecipeSource,
-    Seed,
-    fetches_weights,
-    given_amount,
-    model_settings,
-    of_images,
-    output_option,
-    parse_options,
-    progress_bar,
-)
+from catis.cli import arguments as shared
 from catis.files import check_writable
 from catis.report.table import Table
 
@@ -50,30 +28,28 @@ COLUMNS = {
 
 
 def diagnose_command(
-    model: ModelName,
-    data: Annotated[Path, typer.Option("--data", metavar="DIR", help="Folder of images; labels are not needed.")],
-    r: AmountOrNone = None,
-    budget: Budget = None,
-    method: Annotated[
-        str | None, typer.Option("--method", "-m", metavar="NAME", help="Method; catis by default.")
-    ] = None,
-    option: Options = None,
-    recipe: RecipeSource = None,
-    checkpoint: Checkpoint = None,
-    pretrained: Pretrained = None,
-    img_size: ImageSize = None,
-    model_kwargs: ModelKwargs = None,
-    limit: Limit = None,
+    model: shared.ModelName,
+    data: shared.UnlabelledImages,
+    r: shared.AmountOrNone = None,
+    budget: shared.Budget = None,
+    method: shared.MethodName = None,
+    option: shared.Options = None,
+    recipe: shared.RecipeSource = None,
+    checkpoint: shared.Checkpoint = None,
+    pretrained: shared.Pretrained = None,
+    img_size: shared.ImageSize = None,
+    model_kwargs: shared.ModelKwargs = None,
+    limit: shared.Limit = None,
     corruption: Annotated[
-        str, of_images(metavar="NAME", help="Any of the 15 ImageNet-C corruptions.")
+        str, shared.of_images(metavar="NAME", help="Any of the 15 ImageNet-C corruptions.")
     ] = "gaussian_noise",
-    severity: Annotated[int, of_images(min=1, max=5, help="Of the corruption.")] = 5,
-    seed: Seed = 0,
-    batch_size: BatchSize = 16,
-    crop_pct: CropShare = None,
+    severity: Annotated[int, shared.of_images(min=1, max=5, help="Of the corruption.")] = 5,
+    seed: shared.Seed = 0,
+    batch_size: shared.BatchSize = 16,
+    crop_pct: shared.CropShare = None,
     table: Annotated[bool, typer.Option("--table", help="Also print the numbers of every block.")] = False,
     measure: Annotated[bool, typer.Option("--measure", help="Also measure r_crit, by bisection.")] = False,
-    output: Annotated[Path, output_option("Write OUTPUT.json and OUTPUT.svg.")] = Path("diagnosis"),
+    output: Annotated[Path, shared.output_option("Write OUTPUT.json and OUTPUT.svg.")] = Path("diagnosis"),
 ) -> None:
     """Say before deployment how far a model can be compressed, and of what it would collapse.
 
@@ -84,13 +60,12 @@ def diagnose_command(
     report, figure = (output.with_name(output.name + ending) for ending in (".json", ".svg"))
     for file in (report, figure):
         check_writable(file)
-    amount, options = given_amount(r, budget), parse_options(option)
+    amount, options = shared.given_amount(r, budget), shared.parse_options(option)
 
     from catis.api import wanted_recipe
     from catis.health.check import diagnose
     from catis.registry import create_method
     from catis.report.diagnosis import save_figure
-    from catis.runs.spec import ModelSpec
 
     console = Console()
     probe: dict[str, Any] = {"method": method or "catis", "r": amount, **options}
@@ -98,10 +73,9 @@ def diagnose_command(
         probe = {"recipe": wanted_recipe(method, r=amount, recipe=recipe, **options)}
     else:
         create_method(method or "catis", **options)  # refused before a model is loaded
-    weights, fetched = None if checkpoint is None else str(checkpoint), fetches_weights(model, checkpoint, pretrained)
-    spec = ModelSpec(model, weights, fetched, model_settings(model_kwargs), img_size, crop_pct)
+    spec = shared.model_spec(model, checkpoint, pretrained, model_kwargs, img_size, crop_pct)
     net, preprocessing = spec.load()
-    with progress_bar(console) as bar:
+    with shared.progress_bar(console) as bar:
         task = bar.add_task("images", total=None)
         diagnosis = diagnose(
             net, data, corruption=corruption, severity=severity, seed=seed, measure=measure,
@@ -113,7 +87,7 @@ def diagnose_command(
     save_figure(diagnosis, figure)
     console.print(f"wrote {report} and {figure}", highlight=False, soft_wrap=True)
     if not diagnosis.complete:
-        raise typer.Exit(INTERRUPTED)
+        raise typer.Exit(shared.INTERRUPTED)
 
 
 def show(diagnosis: Diagnosis, model: str, console: Console, table: bool) -> None:

@@ -10,37 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 import typer
 from rich.console import Console
 
-from catis.cli.arguments import (
-    INTERRUPTED,
-    AmountOrNone,
-    BatchSize,
-    Budget,
-    Cache,
-    CacheLimit,
-    Checkpoint,
-    CropShare,
-    Device,
-    ImageSize,
-    Limit,
-    ModelKwargs,
-    ModelName,
-    Options,
-    Pretrained,
-    RecipeSource,
-    Seed,
-    Store,
-    Workers,
-    fetches_weights,
-    given_amount,
-    model_settings,
-    of_computing,
-    of_images,
-    of_model,
-    of_reduction,
-    of_results,
-    output_option,
-    parse_options,
-)
+from catis.cli import arguments as shared
 from catis.core.schedule import Schedule
 from catis.files import check_writable, write_whole
 from catis.report.table import Table
@@ -56,7 +26,7 @@ Three = tuple[float, float, float]
 
 
 def eval_command(
-    model: ModelName,
+    model: shared.ModelName,
     data: Annotated[
         list[str],
         typer.Option(
@@ -70,47 +40,50 @@ def eval_command(
         str | None,
         typer.Option("--method", "-m", metavar="NAME", help="Method; without one the vanilla model runs alone."),
     ] = None,
-    r: AmountOrNone = None,
-    budget: Budget = None,
-    option: Options = None,
-    recipe: RecipeSource = None,
-    prop_attn: Annotated[bool, of_reduction(help="Attention counts the sizes of merged tokens.")] = True,
-    vanilla: Annotated[bool, of_reduction(help="Run the vanilla model too, for the agreement.")] = True,
-    limit: Limit = None,
+    r: shared.AmountOrNone = None,
+    budget: shared.Budget = None,
+    option: shared.Options = None,
+    recipe: shared.RecipeSource = None,
+    prop_attn: Annotated[bool, shared.of_reduction(help="Attention counts the sizes of merged tokens.")] = True,
+    vanilla: Annotated[bool, shared.of_reduction(help="Run the vanilla model too, for the agreement.")] = True,
+    limit: shared.Limit = None,
     class_map: Annotated[
-        Path | None, of_images(metavar="FILE", help="Text file with the class folders in the order of the classes.")
+        Path | None,
+        shared.of_images(metavar="FILE", help="Text file with the class folders in the order of the classes."),
     ] = None,
-    checkpoint: Checkpoint = None,
-    pretrained: Pretrained = None,
-    img_size: ImageSize = None,
-    model_kwargs: ModelKwargs = None,
-    crop_pct: CropShare = None,
-    mean: Annotated[Three | None, of_model(help="Mean of the channels; by default the model's.")] = None,
-    std: Annotated[Three | None, of_model(help="Deviation of the channels; by default the model's.")] = None,
-    interpolation: Annotated[str | None, of_model(help="Such as bicubic; by default the model's.")] = None,
-    batch_size: BatchSize = 64,
-    retry: Annotated[bool, of_computing(help="Take smaller batches when memory runs out.")] = True,
-    device: Device = None,
-    amp: Annotated[bool, of_computing("--amp", help="Mixed precision.")] = False,
-    amp_dtype: Annotated[Literal["float16", "bfloat16"], of_computing(help="Of mixed precision.")] = "float16",
+    checkpoint: shared.Checkpoint = None,
+    pretrained: shared.Pretrained = None,
+    img_size: shared.ImageSize = None,
+    model_kwargs: shared.ModelKwargs = None,
+    crop_pct: shared.CropShare = None,
+    mean: Annotated[Three | None, shared.of_model(help="Mean of the channels; by default the model's.")] = None,
+    std: Annotated[Three | None, shared.of_model(help="Deviation of the channels; by default the model's.")] = None,
+    interpolation: Annotated[str | None, shared.of_model(help="Such as bicubic; by default the model's.")] = None,
+    batch_size: shared.BatchSize = 64,
+    retry: Annotated[bool, shared.of_computing(help="Take smaller batches when memory runs out.")] = True,
+    device: shared.Device = None,
+    amp: Annotated[bool, shared.of_computing("--amp", help="Mixed precision.")] = False,
+    amp_dtype: Annotated[Literal["float16", "bfloat16"], shared.of_computing(help="Of mixed precision.")] = "float16",
     model_dtype: Annotated[
-        Literal["float32", "float16", "bfloat16"], of_computing(help="Of the model, without --amp.")
+        Literal["float32", "float16", "bfloat16"], shared.of_computing(help="Of the model, without --amp.")
     ] = "float32",
-    torchcompile: Annotated[bool, of_computing("--torchcompile", help="Compile the model with torch.compile.")] = False,
-    workers: Workers = 2,
-    seed: Seed = 0,
+    torchcompile: Annotated[
+        bool, shared.of_computing("--torchcompile", help="Compile the model with torch.compile.")
+    ] = False,
+    workers: shared.Workers = 2,
+    seed: shared.Seed = 0,
     on_error: Annotated[
-        Literal["skip", "raise"], of_images(help="Leave out images that cannot be read, or stop at the first.")
+        Literal["skip", "raise"], shared.of_images(help="Leave out images that cannot be read, or stop at the first.")
     ] = "skip",
-    store: Store = None,
-    force: Annotated[bool, of_results("--force", help="Do runs again that are in the store.")] = False,
+    store: shared.Store = None,
+    force: Annotated[bool, shared.of_results("--force", help="Do runs again that are in the store.")] = False,
     output: Annotated[
-        Path | None, output_option("File for the results, with timm's columns first.", "--results-file")
+        Path | None, shared.output_option("File for the results, with timm's columns first.", "--results-file")
     ] = None,
-    results_format: Annotated[Literal["csv", "json"], of_results(help="Format of that file.")] = "csv",
-    cache: Cache = None,
-    no_cache: Annotated[bool, of_computing("--no-cache", help="Keep no prepared images on the disk.")] = False,
-    cache_limit: CacheLimit = 20.0,
+    results_format: Annotated[Literal["csv", "json"], shared.of_results(help="Format of that file.")] = "csv",
+    cache: shared.Cache = None,
+    no_cache: Annotated[bool, shared.of_computing("--no-cache", help="Keep no prepared images on the disk.")] = False,
+    cache_limit: shared.CacheLimit = 20.0,
 ) -> None:
     """Measure accuracy on labelled images, of the vanilla model and of the reduced one.
 
@@ -131,15 +104,13 @@ def eval_command(
     if output is not None:
         check_writable(output)
     opened = None if store is None else runs.Store(store)  # before anything is computed: it may need an extra
-    spec = runs.ModelSpec(
-        model, None if checkpoint is None else str(checkpoint), fetches_weights(model, checkpoint, pretrained),
-        model_settings(model_kwargs), img_size, crop_pct, mean, std, interpolation,
-    )  # fmt: skip
+    prepared = (img_size, crop_pct, mean, std, interpolation)
+    spec = shared.model_spec(model, checkpoint, pretrained, model_kwargs, *prepared)
     mapped = None if class_map is None else str(class_map)
     sets = [spec for text in data for spec in parse_data(text, limit=limit, seed=seed, class_map=mapped)]
     precision = _precision(amp, amp_dtype, model_dtype)
     usual = RunDefaults(batch_size, precision, choose_device(device), torchcompile, seed, on_error)
-    entries = _methods(method, given_amount(r, budget), prop_attn, parse_options(option), recipe)
+    entries = _methods(method, shared.given_amount(r, budget), prop_attn, shared.parse_options(option), recipe)
     plan = Plan(Path("catis eval"), Path(), (ModelEntry(model, spec),), entries, (), tuple(sets), defaults=usual)
     jobs = [job for job in expand(plan) if vanilla or not entries or not job.is_vanilla]
     kept = None if no_cache else ImageCache(cache or default_cache(), cache_limit)
@@ -159,7 +130,7 @@ def eval_command(
         console.print(line, markup=False)
     if not complete:
         console.print("[yellow]interrupted:[/yellow] the run in flight left no record")
-        raise typer.Exit(INTERRUPTED)
+        raise typer.Exit(shared.INTERRUPTED)
 
 
 def _methods(

@@ -8,22 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 import typer
 from rich.console import Console
 
-from catis.cli.arguments import (
-    AmountOrNone,
-    Budget,
-    Checkpoint,
-    ImageSize,
-    ModelKwargs,
-    ModelName,
-    Options,
-    RecipeSource,
-    fetches_weights,
-    given_amount,
-    group,
-    model_settings,
-    parse_options,
-    progress_bar,
-)
+from catis.cli import arguments as shared
 from catis.cli.export_lines import show_agreement, show_file
 from catis.files import check_writable
 
@@ -36,11 +21,11 @@ if TYPE_CHECKING:
 __all__ = ["export_command"]
 
 Layout = Literal["triton", "ovms"]
-of_int8, of_server, of_check = group("int8"), group("Server"), group("Check")
+of_int8, of_server, of_check = shared.group("int8"), shared.group("Server"), shared.group("Check")
 
 
 def export_command(
-    model: ModelName,
+    model: shared.ModelName,
     onnx: Annotated[Path | None, typer.Option("--onnx", metavar="FILE", help="ONNX file to write.")] = None,
     ir: Annotated[
         Path | None, typer.Option("--ir", metavar="FILE", help="OpenVINO model (.xml, with a .bin beside it) to write.")
@@ -48,12 +33,12 @@ def export_command(
     program: Annotated[
         Path | None, typer.Option("--program", metavar="FILE", help="torch.export program (.pt2) to write.")
     ] = None,
-    method: Annotated[str | None, typer.Option("--method", "-m", help="Method; catis by default.")] = None,
-    r: AmountOrNone = None,
-    budget: Budget = None,
-    option: Options = None,
-    recipe: RecipeSource = None,
-    checkpoint: Checkpoint = None,
+    method: shared.MethodName = None,
+    r: shared.AmountOrNone = None,
+    budget: shared.Budget = None,
+    option: shared.Options = None,
+    recipe: shared.RecipeSource = None,
+    checkpoint: shared.Checkpoint = None,
     pretrained: Annotated[
         bool | None,
         typer.Option(
@@ -63,8 +48,8 @@ def export_command(
             show_default=False,
         ),
     ] = None,
-    img_size: ImageSize = None,
-    model_kwargs: ModelKwargs = None,
+    img_size: shared.ImageSize = None,
+    model_kwargs: shared.ModelKwargs = None,
     batch: Annotated[
         int | None, typer.Option("--batch", min=1, metavar="N", help="Fix the batch size; free by default.")
     ] = None,
@@ -102,7 +87,7 @@ def export_command(
     Example: catis export deit_small_patch16_224 --budget 0.5 --onnx deit-s.onnx --int8 --data photos
     """
     _check_wishes(onnx, ir, program, int8, data, layout, repository)
-    amount, options = given_amount(r, budget), parse_options(option)
+    amount, options = shared.given_amount(r, budget), shared.parse_options(option)
 
     from catis.api import apply, wanted_recipe
     from catis.export import require_tools
@@ -111,8 +96,8 @@ def export_command(
 
     require_tools(onnx is not None, ir is not None, openvino, int8)
     chosen = wanted_recipe(method, r=amount, recipe=recipe, **options)
-    fetched = fetches_weights(model, checkpoint, pretrained)
-    net = load_model(model, checkpoint, fetched, **model_settings(model_kwargs, img_size)).eval()
+    fetched = shared.fetches_weights(model, checkpoint, pretrained)
+    net = load_model(model, checkpoint, fetched, **shared.model_settings(model_kwargs, img_size)).eval()
     _check_room(net, batch, onnx, ir, program)
     console = Console()
     split = None if data is None else _read(data, net, limit, chosen, console)
@@ -173,7 +158,7 @@ def _read(data: Path, net: nn.Module, limit: int | None, chosen: Recipe, console
     from catis.export import split_images
 
     folder = ImageFolder(data, hosts.find(net).preprocessing(), limit)
-    with progress_bar(console) as bar:
+    with shared.progress_bar(console) as bar:
         task = bar.add_task("reading images", total=float(len(folder)))
         split = split_images(folder, progress=lambda done, total: bar.update(task, completed=done))
     for broken in split.broken:

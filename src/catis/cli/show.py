@@ -8,22 +8,7 @@ from typing import Annotated, Literal
 import typer
 from rich.console import Console
 
-from catis.cli.arguments import (
-    AmountOrNone,
-    Budget,
-    Checkpoint,
-    ImageSize,
-    ModelKwargs,
-    Options,
-    Pretrained,
-    RecipeSource,
-    fetches_weights,
-    given_amount,
-    model_settings,
-    of_picture,
-    output_option,
-    parse_options,
-)
+from catis.cli import arguments as shared
 from catis.core.schedule import Schedule
 from catis.files import check_writable
 
@@ -38,28 +23,30 @@ def show_command(
         str,
         typer.Option("--model", metavar="NAME", help="A timm or zoo model, or a transformers folder."),
     ],
-    r: AmountOrNone = None,
-    budget: Budget = None,
-    method: Annotated[
-        str | None, typer.Option("--method", "-m", metavar="NAME", help="Method; catis by default.")
-    ] = None,
-    option: Options = None,
-    recipe: RecipeSource = None,
-    checkpoint: Checkpoint = None,
-    pretrained: Pretrained = None,
-    img_size: ImageSize = None,
-    model_kwargs: ModelKwargs = None,
+    r: shared.AmountOrNone = None,
+    budget: shared.Budget = None,
+    method: shared.MethodName = None,
+    option: shared.Options = None,
+    recipe: shared.RecipeSource = None,
+    checkpoint: shared.Checkpoint = None,
+    pretrained: shared.Pretrained = None,
+    img_size: shared.ImageSize = None,
+    model_kwargs: shared.ModelKwargs = None,
     after: Annotated[
         str,
-        of_picture(metavar="BLOCKS", help="Draw after these blocks, such as 3,6,9; default: quarters of the depth."),
+        shared.of_picture(
+            metavar="BLOCKS", help="Draw after these blocks, such as 3,6,9; default: quarters of the depth."
+        ),
     ] = "",
-    heat_maps: Annotated[bool, of_picture(help="Also draw what the method went by.")] = True,
+    heat_maps: Annotated[bool, shared.of_picture(help="Also draw what the method went by.")] = True,
     evicted: Annotated[
-        Literal["dim", "white", "black"], of_picture(help="How evicted patches look; white is the paper's.")
+        Literal["dim", "white", "black"], shared.of_picture(help="How evicted patches look; white is the paper's.")
     ] = "dim",
-    limit: Annotated[int, of_picture("--limit", "-n", min=1, metavar="N", help="Images to take of each folder.")] = 24,
+    limit: Annotated[
+        int, shared.of_picture("--limit", "-n", min=1, metavar="N", help="Images to take of each folder.")
+    ] = 24,
     output: Annotated[
-        Path, output_option("File to write: .png, .svg, or .gif with the blocks as frames.", "--out")
+        Path, shared.output_option("File to write: .png, .svg, or .gif with the blocks as frames.", "--out")
     ] = Path("catis.png"),
 ) -> None:
     """Draw which patches merge and which are evicted over the depth of a model, and name the class before and after.
@@ -71,7 +58,7 @@ def show_command(
     A moving picture, block by block: catis show photo.png --model tiny-12 -o figure.gif. A contact sheet of a folder:
     catis show photos/ --model tiny-12 -o sheet.png.
     """
-    amount, options, blocks = given_amount(r, budget), parse_options(option), _parse_blocks(after)
+    amount, options, blocks = shared.given_amount(r, budget), shared.parse_options(option), _parse_blocks(after)
     check_writable(output, ".png", ".svg", ".gif")
 
     from catis.api import wanted_recipe
@@ -85,8 +72,8 @@ def show_command(
     chosen = choose_files(images, limit)
     usual = Schedule(11) if recipe is None else None
     wanted = wanted_recipe(method, r=amount or usual, recipe=recipe, **options)
-    fetched = fetches_weights(model, checkpoint, pretrained)
-    net = load_model(model, checkpoint, fetched, **model_settings(model_kwargs, img_size))
+    fetched = shared.fetches_weights(model, checkpoint, pretrained)
+    net = load_model(model, checkpoint, fetched, **shared.model_settings(model_kwargs, img_size))
     seen = trace_files(net, chosen, wanted, name_classes(net))
     if not fetched and checkpoint is None and not is_zoo_model(model) and not Path(model).is_dir():
         console.print(f"[yellow]note:[/yellow] {model} has random weights; add --checkpoint FILE or --pretrained")

@@ -9,22 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 import typer
 from rich.console import Console
 
-from catis.cli.arguments import (
-    INTERRUPTED,
-    BatchSize,
-    Checkpoint,
-    ImageSize,
-    Limit,
-    ModelKwargs,
-    ModelName,
-    Pretrained,
-    Seed,
-    Threads,
-    fetches_weights,
-    model_settings,
-    output_option,
-    progress_bar,
-)
+from catis.cli import arguments as shared
 from catis.files import check_folder
 
 if TYPE_CHECKING:
@@ -36,8 +21,8 @@ GOAL, SEARCH = "What is wanted (one of these)", "How it is searched"
 
 
 def tune_command(
-    model: ModelName,
-    data: Annotated[Path, typer.Option("--data", metavar="DIR", help="Folder of images; labels are not needed.")],
+    model: shared.ModelName,
+    data: shared.UnlabelledImages,
     budget: Annotated[
         list[float] | None,
         typer.Option(
@@ -81,15 +66,17 @@ def tune_command(
             metavar="ADDRESS", rich_help_panel=SEARCH, help="Ray cluster that compares: an address or 'local'."
         ),
     ] = None,
-    checkpoint: Checkpoint = None,
-    pretrained: Pretrained = None,
-    img_size: ImageSize = None,
-    model_kwargs: ModelKwargs = None,
-    limit: Limit = None,
-    seed: Seed = 0,
-    batch_size: BatchSize = 32,
-    threads: Threads = None,
-    output: Annotated[Path, output_option("Folder for the recipes and the page.", metavar="DIR")] = Path("catis-tune"),
+    checkpoint: shared.Checkpoint = None,
+    pretrained: shared.Pretrained = None,
+    img_size: shared.ImageSize = None,
+    model_kwargs: shared.ModelKwargs = None,
+    limit: shared.Limit = None,
+    seed: shared.Seed = 0,
+    batch_size: shared.BatchSize = 32,
+    threads: shared.Threads = None,
+    output: Annotated[Path, shared.output_option("Folder for the recipes and the page.", metavar="DIR")] = Path(
+        "catis-tune"
+    ),
 ) -> None:
     """Find the best that a model can be at a budget, without labels and without training.
 
@@ -103,18 +90,15 @@ def tune_command(
         raise ValueError(f"{output} is a file: give a folder for the recipes")
     check_folder(output)
     from catis.report.tune import write_tune_page
-    from catis.runs.spec import ModelSpec
     from catis.sweep.local import threads_set
     from catis.tuning.goals import Goal, tune_for
 
     console = Console()
-    weights = None if checkpoint is None else str(checkpoint)
-    fetched, settings = fetches_weights(model, checkpoint, pretrained), model_settings(model_kwargs)
-    spec = ModelSpec(model, weights, fetched, settings, img_size)
+    spec = shared.model_spec(model, checkpoint, pretrained, model_kwargs, img_size)
     with threads_set(threads):
         net, preprocessing = spec.load()
         goal = Goal(tuple(budget or ()), None if max_drop is None else max_drop / 100, speedup, objective)
-        with progress_bar(console) as bar:
+        with shared.progress_bar(console) as bar:
             task = bar.add_task("vanilla answers", total=None)
 
             def report(what: str, best: float) -> None:
@@ -129,7 +113,7 @@ def tune_command(
     show(tuning, console)
     console.print(f"wrote {output} (recipe and numbers) and {page}", highlight=False, soft_wrap=True)
     if not tuning.complete:
-        raise typer.Exit(INTERRUPTED)
+        raise typer.Exit(shared.INTERRUPTED)
 
 
 def _check(budget: list[float] | None, max_drop: float | None, speedup: float | None) -> None:

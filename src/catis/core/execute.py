@@ -13,6 +13,7 @@ from catis.core.eager import is_eager
 from catis.core.graph_merge import merge_in_graph
 from catis.core.plan import EVICTED, Plan
 from catis.core.rows import flat_index, take_rows
+from catis.core.signals import as_shares
 from catis.core.state import TokenState
 
 __all__ = ["execute", "follow", "group_sum", "in_grid_order", "unmerge", "weighted_mean"]
@@ -130,24 +131,13 @@ def group_sum(plan: Plan, values: Tensor) -> Tensor:
 def _move(plan: Plan, x: Tensor, state: TokenState) -> Moved:
     """Tokens, sizes and A_cls after the plan."""
     size = _next_size(plan, state.size)
-    attention = None
-    if plan.cls_attention is not None:  # summed over what merged, dropped with what was evicted, renormalised
-        carried = group_sum(plan, plan.cls_attention)
-        attention = carried / carried.sum(-1, keepdim=True).clamp_min(torch.finfo(carried.dtype).tiny)
-    kept = take_rows(x, _kept_rows(plan, state.num_prefix))
+    attention = None if plan.cls_attention is None else as_shares(group_sum(plan, plan.cls_attention))
+    kept = take_rows(x, plan.kept_rows(state.num_prefix))
     if plan.target is not None:
         wide = torch.promote_types(x.dtype, torch.float32)  # half precision would lose small shares
         gone = take_rows(x, plan.removed + state.num_prefix)
         kept = _blend(plan, kept.to(wide), gone.to(wide), state, size).to(x.dtype)
     return Moved(kept, size, attention)
-
-
-def _kept_rows(plan: Plan, num_prefix: int) -> Tensor:
-    """(B, P + K) indices of the rows that stay."""
-    if not num_prefix:
-        return plan.keep
-    prefix = torch.arange(num_prefix, device=plan.keep.device).expand(plan.keep.shape[0], -1)
-    return torch.cat([prefix, plan.keep + num_prefix], -1)
 
 
 def _next_size(plan: Plan, size: Tensor | None) -> Tensor | None:

@@ -9,6 +9,7 @@ from torch import Tensor
 from catis.core.accelerator import Moved
 from catis.core.plan import EVICTED, Plan
 from catis.core.rows import take_rows
+from catis.core.signals import as_shares
 from catis.core.state import TokenState
 
 __all__ = ["merge_in_graph"]
@@ -31,7 +32,7 @@ def merge_in_graph(plan: Plan, x: Tensor, state: TokenState) -> Moved | None:
     own = F.pad(size, (prefix, 0), value=1.0)  # (B, P + K)
     joining = members if state.size is None else members * state.size.gather(1, plan.removed)[:, None, :]
     total = own + joining.sum(-1)
-    kept = take_rows(x, _kept_rows(plan, prefix)).to(wide) * (own / total).to(wide)[:, :, None]
+    kept = take_rows(x, plan.kept_rows(prefix)).to(wide) * (own / total).to(wide)[:, :, None]
     gone = take_rows(x, plan.removed + prefix).to(wide)
     tokens = kept + torch.bmm((joining / total[:, :, None]).to(wide), gone)
     attention = None if plan.cls_attention is None else _carried(plan, plan.cls_attention, members[:, prefix:])
@@ -46,16 +47,6 @@ def _membership(plan: Plan, prefix: int) -> Tensor:
     return (plan.target[:, None, :] == slots[:, None]).to(torch.float32)
 
 
-def _kept_rows(plan: Plan, prefix: int) -> Tensor:
-    """(B, P + K) rows that stay."""
-    if not prefix:
-        return plan.keep
-    return torch.cat(
-        [torch.arange(prefix, device=plan.keep.device).expand(plan.keep.shape[0], -1), plan.keep + prefix], -1
-    )
-
-
 def _carried(plan: Plan, attention: Tensor, members: Tensor) -> Tensor:
-    """(B, K) A_cls: summed over what merged, dropped with what was evicted, renormalised."""
-    summed = attention.gather(1, plan.keep) + (members * attention.gather(1, plan.removed)[:, None, :]).sum(-1)
-    return summed / summed.sum(-1, keepdim=True).clamp_min(torch.finfo(summed.dtype).tiny)
+    """(B, K) A_cls: summed over what merged, dropped with what was evicted."""
+    return as_shares(attention.gather(1, plan.keep) + (members * attention.gather(1, plan.removed)[:, None, :]).sum(-1))

@@ -8,8 +8,9 @@ import torch
 from torch import Tensor
 
 from catis.core.order import order_by
+from catis.core.rows import take_rows
 
-__all__ = ["Matching", "alternate", "best_edges", "cosine_sides", "side_ids", "token_ids"]
+__all__ = ["Matching", "alternate", "best_edges", "best_partners", "cosine_sides", "side_ids", "token_ids"]
 
 
 class Matching(NamedTuple):
@@ -56,7 +57,19 @@ def best_edges(scores: Tensor, r: int) -> Matching:
     """
     ranked = order_by(scores.amax(-1), descending=True)
     source, survivor = ranked[:, :r], ranked[:, r:]
-    return Matching(source, survivor, scores.argmax(-1).gather(1, source))
+    return Matching(source, survivor, best_partners(scores, source))
+
+
+def best_partners(scores: Tensor, source: Tensor) -> Tensor:
+    """(B, r) column of the best score in each of the (B, r) rows named; looks at these rows alone.
+
+    Example:
+        >>> best_partners(torch.tensor([[[0.1, 0.2], [0.9, 0.3]]]), torch.tensor([[1]])).tolist()
+        [[0]]
+    """
+    if torch.compiler.is_exporting():  # more to compare in fewer nodes
+        return scores.argmax(-1).gather(1, source)
+    return take_rows(scores, source).argmax(-1)
 
 
 def token_ids(position: Tensor, side: slice) -> Tensor:

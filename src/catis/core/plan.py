@@ -62,6 +62,13 @@ class Plan:
         """Patch tokens that survive."""
         return self.keep.shape[1]
 
+    def kept_rows(self, num_prefix: int) -> Tensor:
+        """(B, P + K) rows of a whole sequence that survive, prefix first."""
+        if not num_prefix:
+            return self.keep
+        prefix = torch.arange(num_prefix, device=self.keep.device).expand(self.keep.shape[0], -1)
+        return torch.cat([prefix, self.keep + num_prefix], -1)
+
     def slots(self) -> Tensor:
         """(B, N_p) where each token is afterwards: its index in `keep`, or EVICTED."""
         batch, kept = self.keep.shape

@@ -7,7 +7,7 @@ import math
 import torch
 from torch import Tensor
 
-__all__ = ["activation", "euclidean", "fuse", "in_single", "l2", "momentum", "zscore"]
+__all__ = ["activation", "as_shares", "euclidean", "fuse", "in_single", "l2", "momentum", "zscore"]
 
 _NO_SPREAD = 1e-5
 """A signal whose standard deviation is at most this share of its mean is constant: it scores zero, not noise."""
@@ -58,6 +58,11 @@ def _mean(features: Tensor) -> Tensor:
 def in_single(values: Tensor) -> Tensor:
     """Half precision as float32; what is wider stays."""
     return values.float() if values.dtype in (torch.bfloat16, torch.float16) else values
+
+
+def as_shares(weights: Tensor) -> Tensor:
+    """(B, N) weights that add up to 1 in each image; zeros stay zeros."""
+    return weights / weights.sum(-1, keepdim=True).clamp_min(torch.finfo(weights.dtype).tiny)
 
 
 def momentum(attention: Tensor, previous: Tensor | None, gamma: float) -> Tensor:

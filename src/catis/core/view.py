@@ -8,7 +8,7 @@ import torch
 from torch import Tensor
 
 from catis.core.record import record
-from catis.core.signals import in_single
+from catis.core.signals import as_shares, in_single
 
 __all__ = ["BlockView", "unit_length"]
 
@@ -89,8 +89,7 @@ class BlockView:
         """
         if not self.has_cls:
             return None
-        weights = in_single(self._cls_logits().softmax(-1)[:, :, self.num_prefix :].sum(1))
-        return weights / weights.sum(-1, keepdim=True).clamp_min(torch.finfo(weights.dtype).tiny)
+        return as_shares(in_single(self._cls_logits().softmax(-1)[:, :, self.num_prefix :].sum(1)))
 
     def attention_map(self) -> Tensor:
         """(B, H, N, N) softmaxed attention. The fused kernel never makes it: this is a second, unfused pass."""

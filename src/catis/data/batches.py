@@ -30,8 +30,8 @@ class Batch:
     broken: tuple[BrokenImage, ...]
 
 
-Damage = Callable[[Pixels, int], Pixels]
-"""Makes the corrupted version of an image, with the random seed given."""
+Damage = Callable[..., Pixels]
+"""(image, seed=) -> its corrupted version, such as `corrupt` with a name and a severity."""
 
 
 def batches(
@@ -80,7 +80,7 @@ def _read(source: ImageSource, index: int, damage: Damage | None, seed: int) -> 
     if isinstance(pixels, BrokenImage):
         return pixels
     digest = hashlib.blake2b(f"{seed}:{source.name(index)}".encode(), digest_size=4).digest()
-    return pixels, None if damage is None else damage(pixels, int.from_bytes(digest, "big"))
+    return pixels, None if damage is None else damage(pixels, seed=int.from_bytes(digest, "big"))
 
 
 def _batch(names: Sequence[str], read: Sequence[_Read]) -> Batch:

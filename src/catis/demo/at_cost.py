@@ -30,10 +30,10 @@ def rivals_at_cost(model: nn.Module, name: str) -> dict[str, Reduction]:
     """What one can do with so many multiply-adds, by name: those of the tuned recipe, or else half of vanilla's."""
     handle, recipe = hosts.find(model), tuned_recipe(name)
     budget = USUAL if recipe is None else float(recipe.split("@")[1])
-    found = {
+    rivals = {
         CONSTANT: constant_r(handle, budget, create_method(OURS)),
         f"budget={budget:g}": handle.bind(Reduction.of(OURS, budget=budget)),
         f"recipe {recipe}": None if recipe is None else handle.bind(load_recipe(recipe).reduction),
         SMALLER: smaller_image(handle, budget),
     }
-    return {title: reduction for title, reduction in found.items() if reduction is not None}
+    return {title: reduction for title, reduction in rivals.items() if reduction is not None}

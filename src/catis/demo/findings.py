@@ -18,9 +18,10 @@ from catis.demo.probes import Probed, probe
 from catis.demo.scores import VANILLA, Scores
 from catis.demo.settings import OURS, Settings
 from catis.demo.tokens import token_picture
-from catis.demo.workers import Task, Workers, one_thread
+from catis.demo.workers import Task, Workers
 from catis.evaluate.metrics import Difference, compare
 from catis.macs import compare_macs
+from catis.sweep.local import threads_set
 
 __all__ = ["Findings", "Row", "Stage", "run"]
 
@@ -103,7 +104,7 @@ def run(settings: Settings, stage: Stage = lambda what, share: None) -> Findings
     Raises:
         WeightsError: A weights file of the package is missing or damaged.
     """
-    with one_thread():
+    with threads_set(1):
         models: dict[str, nn.Module] = {name: zoo.load(name) for name in settings.models}
         stage("making images", 0.0)
         views = make_views(settings)
@@ -118,54 +119,62 @@ def _run(
     scores = {
         name: Scores(name, hosts.find(models[name]).preprocessing(), views, settings.batch, workers) for name in deep
     }
-    rivals = rivals_at_cost(models[settings.leading], settings.leading)
+    leading, first = settings.leading, settings.compared[0]
+    rivals = rivals_at_cost(models[leading], leading)
     equal = {name: _equal_r(name, settings) for name in deep}
-    wanted = {name: [*equal[name].values(), *(rivals.values() if name == settings.leading else ())] for name in deep}
-    table = [
-        task
-        for name in deep
-        for view in views
-        if wanted[name] or view in settings.limit_views  # without a table, vanilla's passes only, for r_crit
-        for task in scores[name].tasks(view, [VANILLA, *wanted[name]])
-    ]
-    probes = {name: _probe_task(name, views["clean"], workers, settings) for name in deep if name in settings.compared}
-    keys = [(view, name, method) for view in settings.limit_views for name in deep for method in settings.methods]
-    searches = [_limit_task(scores[name], view, method, settings) for view, name, method in keys]
-    progress = _Progress(stage, sum(task.work for task in (*table, *probes.values(), *searches)))
-    progress.begin(f"{len(settings.methods)} methods, clean and shifted")
-    workers.run(table, progress.add)
-    progress.begin("r_crit, rho_s and rho_off")
-    results = workers.run([*probes.values(), *searches], progress.add)
-    probed = dict(zip(probes, results, strict=False))
-    limits: dict[str, dict[tuple[str, str], Limit]] = {view: {} for view in settings.limit_views}
-    for (view, name, method), limit in zip(keys, results[len(probes) :], strict=True):
-        limits[view][name, method] = limit
-    progress.begin("picture")
-    first = settings.compared[0]
+    wanted = {name: [*equal[name].values(), *(rivals.values() if name == leading else ())] for name in deep}
+    probed, limits = _measure(settings, scores, views, workers, wanted, stage)
     before = scores[first].predictions("clean", VANILLA).top[:, 0].tolist()
     drawn = Reduction.of(OURS, settings.amounts(first)[-2])
     picture, caption = token_picture(models[first], first, views["clean"], before, drawn)
+    vanilla = {(VANILLA.method.name, 0): VANILLA}
     return Findings(
         settings=settings,
         n={name: len(view) for name, view in views.items()},
         rounds=len(scores[first].seconds(VANILLA)),
-        rows=[
-            row
-            for name in settings.compared
-            for row in _rows(scores[name], models[name], {(VANILLA.method.name, 0): VANILLA, **equal[name]})
-        ],
-        at_cost=_rows(
-            scores[settings.leading], models[settings.leading], {(title, 0): one for title, one in rivals.items()}
-        ),
-        cost_pairs=_cost_pairs(scores[settings.leading], rivals),
+        rows=[row for m in settings.compared for row in _rows(scores[m], models[m], vanilla | equal[m])],
+        at_cost=_rows(scores[leading], models[leading], {(title, 0): rival for title, rival in rivals.items()}),
+        cost_pairs=_cost_pairs(scores[leading], rivals),
         curves=_curves(scores, settings),
         pairs=_pairs(scores, settings),
         limits=limits,
         laws={view: fit_laws(limits[view], settings.methods) for view in limits},
-        probed={name: probed[name] for name in settings.compared},
+        probed=probed,
         picture=picture,
         caption=caption,
     )
+
+
+def _measure(
+    settings: Settings,
+    scores: Mapping[str, Scores],
+    views: Mapping[str, View],
+    workers: Workers,
+    wanted: Mapping[str, list[Reduction]],
+    stage: Stage,
+) -> tuple[dict[str, Probed], dict[str, dict[tuple[str, str], Limit]]]:
+    """Every pass over the images: those of the tables into `scores`; returns the probes by model, and r_crit."""
+    table = [
+        task
+        for name in scores
+        for view in views
+        if wanted[name] or view in settings.limit_views  # without a table, vanilla's passes only, for r_crit
+        for task in scores[name].tasks(view, [VANILLA, *wanted[name]])
+    ]
+    compared = [name for name in scores if name in settings.compared]  # in the order of their work
+    probes = [_probe_task(name, views["clean"], workers, settings) for name in compared]
+    keys = [(view, name, method) for view in settings.limit_views for name in scores for method in settings.methods]
+    searches = [_limit_task(scores[name], view, method, settings) for view, name, method in keys]
+    progress = _Progress(stage, sum(task.work for task in (*table, *probes, *searches)))
+    progress.begin(f"{len(settings.methods)} methods, clean and shifted")
+    workers.run(table, progress.add)
+    progress.begin("r_crit, rho_s and rho_off")
+    results = workers.run([*probes, *searches], progress.add)
+    progress.begin("picture")
+    limits: dict[str, dict[tuple[str, str], Limit]] = {view: {} for view in settings.limit_views}
+    for (view, name, method), limit in zip(keys, results[len(probes) :], strict=True):
+        limits[view][name, method] = limit
+    return {name: results[compared.index(name)] for name in settings.compared}, limits
 
 
 class _Progress:

@@ -26,7 +26,7 @@ def numbers_json(findings: Findings) -> str:
 def _plain(value: Any) -> Any:
     """Dataclasses as mappings; a mapping with several keys in one, such as (model, view, r), as a list of both."""
     if is_dataclass(value):
-        return {one.name: _plain(getattr(value, one.name)) for one in fields(value) if one.name not in LEFT_OUT}
+        return {field.name: _plain(getattr(value, field.name)) for field in fields(value) if field.name not in LEFT_OUT}
     if isinstance(value, Mapping) and any(isinstance(key, tuple) for key in value):
         return [{"of": list(key), "is": _plain(inner)} for key, inner in value.items()]
     if isinstance(value, Mapping):

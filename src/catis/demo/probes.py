@@ -5,10 +5,9 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass
+from functools import partial
 
-import numpy as np
 import torch
-from numpy.typing import NDArray
 from torch import nn
 
 from catis import hosts
@@ -63,9 +62,10 @@ def probe(model: nn.Module, name: str, clean: View, settings: Settings) -> Probe
     r, preprocessing = settings.probe_amount(name), hosts.find(model).preprocessing()
     vanilla = VanillaProbe(model, Catis())
     reduced = {method: ReducedProbe(model, create_method(method), r) for method in settings.methods}
+    damage = partial(corrupt, name=CORRUPTION[0], severity=CORRUPTION[1])
     source = ImageArrays(list(clean.pixels[: settings.probed]))
     with torch.inference_mode():
-        for batch in batches(source, settings.batch, damage=_damage, seed=settings.seed):
+        for batch in batches(source, settings.batch, damage=damage, seed=settings.seed):
             images, noisy = (batch_images(pixels, preprocessing, model) for pixels in (batch.pixels, batch.damaged))
             reference = vanilla.step(images, noisy)
             for watched in reduced.values():
@@ -75,10 +75,6 @@ def probe(model: nn.Module, name: str, clean: View, settings: Settings) -> Probe
     return Probed(
         name, r, vanilla.n, vanilla.consistency.compute(), off, seen, _matched(off, seen[settings.methods[0]])
     )
-
-
-def _damage(pixels: NDArray[np.uint8], seed: int) -> NDArray[np.uint8]:
-    return corrupt(pixels, *CORRUPTION, seed)
 
 
 def _matched(vanilla: PerBlock, reduced: PerBlock) -> tuple[float, ...]:

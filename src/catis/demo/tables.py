@@ -34,14 +34,14 @@ def method_table(findings: Findings) -> Table:
     """The methods at equal r on the leading model: accuracy at each r, and r_crit."""
     model, limits = findings.settings.leading, findings.limits["clean"]
     amounts, methods = findings.settings.amounts(model), findings.settings.methods
-    found = {(row.method, row.r): row for row in findings.rows if row.model == model}
+    cells = {(row.method, row.r): row for row in findings.rows if row.model == model}
     rows = [
-        [method, *(f"{100 * found[method, r].accuracy['clean']:.1f}" for r in amounts), _limit(limits[model, method])]
+        [method, *(f"{100 * cells[method, r].accuracy['clean']:.1f}" for r in amounts), _limit(limits[model, method])]
         for method in methods
     ]
     return Table(
         ["clean %", *(f"r={r}" for r in amounts), "r_crit (95 %)"],
-        [["vanilla", *([f"{100 * found['vanilla', 0].accuracy['clean']:.1f}"] * len(amounts)), ""], *rows],
+        [["vanilla", *([f"{100 * cells['vanilla', 0].accuracy['clean']:.1f}"] * len(amounts)), ""], *rows],
         f"The five methods at equal r, {model}",
         f"n={findings.n['clean']}. The report has every model, the shifted images, speed, and which differences mean "
         f"anything.",

@@ -8,15 +8,14 @@ from __future__ import annotations
 
 import copy
 import threading
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import contextmanager
 from typing import Any, NamedTuple
 
 import torch
 from torch import nn
 
-__all__ = ["Task", "Workers", "one_thread"]
+__all__ = ["Task", "Workers"]
 
 NUMBER = 2
 
@@ -30,17 +29,6 @@ class Task(NamedTuple):
 
     work: float
     compute: Callable[[], Any]
-
-
-@contextmanager
-def one_thread() -> Iterator[None]:
-    """PyTorch on one thread for the length of a with-block, whatever the environment says."""
-    before = torch.get_num_threads()
-    torch.set_num_threads(1)
-    try:
-        yield
-    finally:
-        torch.set_num_threads(before)
 
 
 class Workers:

@@ -110,11 +110,7 @@ class _ZooImages:
 def _damage(spec: DataSpec, generated: bool) -> Damage | None:
     if not generated:
         return None
-    return partial(_corrupt, name=str(spec.corruption), severity=int(spec.severity or 0))
-
-
-def _corrupt(pixels: Pixels, seed: int, *, name: str, severity: int) -> Pixels:
-    return corrupt(pixels, name, severity, seed)
+    return partial(corrupt, name=str(spec.corruption), severity=int(spec.severity or 0))
 
 
 def file_facts(root: Path, names: Sequence[str]) -> tuple[list[int], list[int]]:

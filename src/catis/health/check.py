@@ -7,9 +7,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 import torch
-from numpy.typing import NDArray
 from torch import nn
 
 from catis import hosts
@@ -96,7 +94,7 @@ def diagnose(
     vanilla = VanillaProbe(model, built if isinstance(built, Catis) else Catis())
     reduced = ReducedProbe(model, built, r, recipe=probed, channels=channels)
     broken: list[BrokenImage] = []
-    damage = partial(_damage, name=corruption, severity=severity)
+    damage = partial(corrupt, name=corruption, severity=severity)
     complete = True
     with evaluating(model), torch.inference_mode():
         try:
@@ -132,7 +130,3 @@ def _fitting(model: nn.Module, source: RecipeLike, measure: bool, **beside: Any)
     recipe = load_recipe(source)
     with applied(model, recipe=recipe):
         return recipe
-
-
-def _damage(pixels: NDArray[np.uint8], seed: int, *, name: str, severity: int) -> NDArray[np.uint8]:
-    return corrupt(pixels, name, severity, seed)

@@ -71,8 +71,8 @@ def find(model: Any) -> Handle:
         return handles.popitem()[1]
     if not handles:
         supported, why = "; ".join(host.supported for host in hosts), reason(model)
-        found = f"no Vision Transformer found in {type(model).__name__}" + ("" if why is None else f" ({why})")
-        raise UnsupportedModelError(f"{found}. Supported: {supported}.")
+        nothing = f"no Vision Transformer found in {type(model).__name__}" + ("" if why is None else f" ({why})")
+        raise UnsupportedModelError(f"{nothing}. Supported: {supported}.")
     raise UnsupportedModelError(
         f"{type(model).__name__} holds {len(handles)} Vision Transformers ({', '.join(handles)}): pass the one you mean"
     )

@@ -8,6 +8,7 @@ from typing import Any
 from catis.hosts import tower_readout as tower
 from catis.hosts.hf_family import Family, cls, modeling, no_prefix
 from catis.hosts.hf_parts import ClipBlockParts
+from catis.hosts.hf_readout import embed_only
 from catis.hosts.tower_parts import InternVlBlockParts, QwenBlockParts
 
 __all__ = ["TOWERS"]
@@ -41,7 +42,7 @@ TOWERS = (
         "InternVLVision",
         blocks="encoder.layer",
         parts=InternVlBlockParts,
-        embed=tower.embed_internvl,
+        embed=embed_only,
         finish=tower.finish_internvl,
         num_prefix=cls,
     ),

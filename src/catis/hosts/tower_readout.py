@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from itertools import pairwise
 from typing import Any
 
@@ -13,13 +13,12 @@ from transformers import vision_utils
 from transformers.modeling_outputs import BaseModelOutputWithPooling
 from transformers.utils import ModelOutput
 
-from catis.hosts.hf_readout import Embedded, Expand, probe
+from catis.hosts.hf_readout import Expand, probe
 from catis.hosts.packing import Group, Packed, pack_visible, packed_again
 from catis.hosts.tower_parts import Windows
 
 __all__ = [
     "embed_idefics3",
-    "embed_internvl",
     "embed_qwen2",
     "embed_qwen2_5",
     "embed_qwen3",
@@ -34,11 +33,6 @@ __all__ = [
 
 Taken = dict[int, Tensor]
 """Un-merged packed tokens after the blocks that the read-out asked for, by index of the block."""
-
-
-def embed_internvl(model: Any, pixel_values: Tensor, **inputs: Any) -> Embedded:
-    """Patches, CLS and positions."""
-    return model.embeddings(pixel_values, **inputs), None, None
 
 
 def finish_internvl(model: Any, tokens: Tensor, size: Tensor | None, full: Expand, extra: Any) -> ModelOutput:
@@ -179,7 +173,3 @@ def _windows_of_images(lengths: Sequence[int], windows: Sequence[int]) -> list[l
             sizes.append(next(left))
         windows_of.append(sizes)
     return windows_of
-
-
-Embed = Callable[..., Packed]
-Finish = Callable[[Any, Sequence[Group], Taken, bool, Packed], ModelOutput]

@@ -11,6 +11,7 @@ import math
 import torch
 from torch import Tensor
 
+from catis.core.matching import best_partners
 from catis.core.order import ascending, order_by, top
 from catis.core.plan import EVICTED, Plan
 from catis.core.rows import take_rows
@@ -92,7 +93,7 @@ def _pool_edges(view: BlockView, pool: Tensor, r_m: Tensor) -> tuple[Tensor, Ten
     best = similarity.amax(-1)
     ranked = top(torch.where((best > _NEVER / 2) & (first > 0), best, _NEVER), view.r)  # NaN is no edge either
     merged = (torch.arange(view.r, device=pool.device) < r_m) & (ranked.values > _NEVER / 2)
-    return ranked.indices, similarity.argmax(-1).gather(1, ranked.indices), merged
+    return ranked.indices, best_partners(similarity, ranked.indices), merged
 
 
 def _turns(score: Tensor, source: Tensor, destination: Tensor, merged: Tensor) -> Tensor:

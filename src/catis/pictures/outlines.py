@@ -60,9 +60,9 @@ def outlines_of(provenance: Tensor, height: int, width: int) -> Outlines:
     return Outlines(groups, edges)
 
 
-def _kinds(one: Tensor, other: Tensor, merged: Tensor) -> list[str]:
+def _kinds(first: Tensor, other: Tensor, merged: Tensor) -> list[str]:
     """What stands between neighbours: nothing inside a token or among the evicted, else a group's end or an edge."""
-    pairs = zip((one != other).tolist(), merged.tolist(), strict=True)
+    pairs = zip((first != other).tolist(), merged.tolist(), strict=True)
     return ["" if not apart else "group" if group else "edge" for apart, group in pairs]
 
 

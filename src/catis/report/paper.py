@@ -129,10 +129,10 @@ def _corrupted(records: Sequence[Record]) -> Iterator[Beside]:
         if record.data in ("imagenet", "imagenet-c") and record.corruption in CORRUPTIONS and not record.calibrated:
             key = (record.model, record.data, record.method, record.schedule, str(record.options))
             runs[key][str(record.corruption), int(record.severity or 0)] = record
-    for found in runs.values():
-        record = next(iter(found.values()))
+    for sets in runs.values():
+        record = next(iter(sets.values()))
         theirs = _top1(record, DATA.index("imagenet-c")) if record.method in _METHODS else None
-        if len(found) == CORRUPTED and theirs is not None:
-            mean = fmean(one.top1 for one in found.values())
-            n = sum(one.n_read for one in found.values())
+        if len(sets) == CORRUPTED and theirs is not None:
+            mean = fmean(run.top1 for run in sets.values())
+            n = sum(run.n_read for run in sets.values())
             yield Beside(record, f"imagenet-c, mean of {CORRUPTED}", mean, theirs, n)

@@ -174,8 +174,8 @@ def _pair_table(pairs: Sequence[Pair], against: str) -> Table:
 
 def _beside_paper(records: Sequence[Record]) -> list[str]:
     rows = [
-        [one.record.model, one.data, _form(one.record), one.record.schedule, f"{one.here:.2f}", one.paper, one.n]
-        for one in beside_paper(records)
+        [row.record.model, row.data, _form(row.record), row.record.schedule, f"{row.here:.2f}", row.paper, row.n]
+        for row in beside_paper(records)
     ]
     if not rows:
         return []
