@@ -32,7 +32,7 @@ def steps(handle: hosts.Handle, recipe: Reduction, budget: float) -> Iterator[tu
     """From constant r to the tuned recipe, one lever more at a time, each at the budget."""
     space, method = Space(handle, budget), recipe.method
     base = create_method(method.name)
-    own = Candidate(method.name, gain=recipe.size_gain, kept=kept_by(space, recipe))
+    own = Candidate(method.name, gain=recipe.size_gain, kept=tuple(space.counts(recipe)))
     yield "ToMe, constant r", constant_r(handle, budget, create_method("tome"))
     yield "ToMe, same share", space.reduction(Candidate("tome"))
     yield f"operator: {method.name}", space.reduction(Candidate(method.name))
@@ -44,14 +44,6 @@ def steps(handle: hosts.Handle, recipe: Reduction, budget: float) -> Iterator[tu
         yield f"input size {recipe.input_size}", replace(even, method=method)
     yield "tokens kept per block", replace(space.reduction(shaped), method=method)
     yield "gain of the size term", recipe
-
-
-def kept_by(space: Space, recipe: Reduction) -> tuple[int, ...]:
-    patches, kept = space.patches(recipe.input_size), []
-    for removed in recipe.amounts(space.depth, patches, space.handle.facts.num_prefix):
-        patches -= removed
-        kept.append(patches)
-    return tuple(kept)
 
 
 def main() -> None:

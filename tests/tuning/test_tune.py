@@ -150,7 +150,11 @@ def test_the_command_writes_recipe_numbers_and_page(tmp_path, monkeypatch):
     assert sorted(path.name for path in (tmp_path / "tuned").iterdir()) == [
         "catis_recipe.json", "tried.jsonl", "tune.html", "tune.json",
     ]  # fmt: skip
-    assert "Pareto" in (tmp_path / "tuned" / "tune.html").read_text()
+    page, told = ((tmp_path / "tuned" / name).read_text() for name in ("tune.html", "tune.json"))
+    assert "Pareto" in page
+    assert "Where the tokens go" in page
+    assert json.loads(told)["kept"]["0.5"]["vanilla"] == [144] * 6
+    assert len(json.loads(told)["rho_s"]["pairwise"]) == 6
     assert catis.info(catis.apply(zoo.load("tiny-6"), recipe="tuned")).gmacs_vanilla > 0
 
 

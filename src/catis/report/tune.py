@@ -6,10 +6,12 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+from catis.diagnostics.estimates import Estimate
 from catis.files import write_whole
 from catis.report.chart import Line, Panel, draw_wrapping
 from catis.report.colours import style_of
 from catis.report.page import chart_figure, code, heading, make_page, paragraph
+from catis.report.schedule import schedule_panels
 from catis.report.table import Table
 
 __all__ = ["PAGE_NAME", "answer", "points_table", "tune_figure", "tune_page", "write_tune_page"]
@@ -18,6 +20,12 @@ PAGE_NAME = "tune.html"
 CAPTION = (
     "Share of held-out images with the vanilla model's class, against multiply-adds. Bars: 95 %. Every point leaves "
     "out the patch tokens of the last block where the head does not read them."
+)
+
+SCHEDULES = ("tuned", "adaptive", "same share", "constant r")
+SCHEDULE_CAPTION = (
+    "Patch tokens that leave each block, how fast they go, and rho_s: how well the ranking of pairs (pairwise) and of "
+    "single tokens (fused) survives noise. The paper's rule, adaptive, spends where pairwise rho_s is high."
 )
 
 
@@ -39,6 +47,7 @@ def tune_page(content: Mapping[str, Any]) -> str:
         *tune_figure(content["points"]),
         points_table(content["points"], "Judged on images that chose nothing").html(),
         *(paragraph(sentence, "mark") for sentence in content["said"]),
+        *schedule_figures(content),
         heading("Put it on"),
         code('import catis\ncatis.apply(model, recipe="THIS FOLDER")   # or THIS FOLDER/0.5 with several budgets'),
         heading("How it was found"),
@@ -109,6 +118,17 @@ def tune_figure(points: Sequence[Mapping[str, Any]]) -> list[str]:
     kinds = ["tuned", *sorted({point["kind"] for point in points} - {"tuned", "vanilla"})]
     panel = Panel("Agreement with vanilla", "multiply-adds, % of vanilla", "same class, %", _lines(points, kinds))
     return [chart_figure(draw_wrapping([panel], "Pareto curve"), CAPTION)]
+
+
+def schedule_figures(content: Mapping[str, Any]) -> list[str]:
+    """Tokens kept per block at every budget beside rho_s, so that one sees whether tokens go where rankings survive."""
+    rho_s = {name: [Estimate(**block) for block in blocks] for name, blocks in content.get("rho_s", {}).items()}
+    figures = []
+    for budget, counts in content.get("kept", {}).items():
+        shown = {name: counts[name] for name in SCHEDULES if name in counts}
+        panels = schedule_panels(shown, counts["vanilla"][0], rho_s)
+        figures.append(chart_figure(draw_wrapping(panels, f"Schedules at {budget}"), SCHEDULE_CAPTION))
+    return [heading("Where the tokens go"), *figures] if figures else []
 
 
 def _lines(points: Sequence[Mapping[str, Any]], kinds: Sequence[str]) -> list[Line]:

@@ -114,6 +114,11 @@ class Space:
             return scale_to_budget(macs, self.limit, patches, candidate.kept)
         return fit_shape(macs, self.limit, patches, facts.depth, candidate.shape, last=not self.head_only)
 
+    def counts(self, reduction: Reduction) -> list[int]:
+        """Patch tokens that leave each block under a reduction."""
+        patches = self.patches(reduction.input_size)
+        return list(reduction.token_counts(self.depth, patches, self.handle.facts.num_prefix))
+
     def constant_r(self) -> int | None:
         """The fewest tokens that meet the budget when every block removes as many; None if none do."""
         for r in range(self.patches(None) // 2 + 1):

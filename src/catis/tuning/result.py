@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
 
+from catis.diagnostics.estimates import Estimate
 from catis.files import write_whole
 from catis.recipes import Recipe, write_recipe
 from catis.recipes.made import versions
@@ -64,6 +65,8 @@ class Tuning:
         minutes: It took.
         complete: Whether it ended by itself and not by Ctrl-C or the clock.
         said: What a reader should know, sentence by sentence.
+        kept: By budget and name, patch tokens that leave each block, of the tuned model and of the controls.
+        rho_s: By signal, rho_s of every block of the vanilla model, clean against corrupted images.
     """
 
     model: str
@@ -76,6 +79,8 @@ class Tuning:
     minutes: float = 0.0
     complete: bool = True
     said: list[str] = field(default_factory=list)
+    kept: dict[float, dict[str, list[int]]] = field(default_factory=dict)
+    rho_s: dict[str, Sequence[Estimate]] = field(default_factory=dict)
 
     @property
     def recipe(self) -> Recipe:
@@ -86,7 +91,10 @@ class Tuning:
         """Plain data: everything but the recipes, which have folders of their own."""
         told = {"model": self.model, "command": self.command, "n": dict(self.n), "minutes": round(self.minutes, 2)}
         rest = {"complete": self.complete, "said": self.said, "theta": self.theta, "versions": versions()}
-        return {**told, **rest, "points": [asdict(point) for point in self.points], "tried": self.tried}
+        kept = {f"{budget:g}": counts for budget, counts in self.kept.items()}
+        rho_s = {name: [asdict(block) for block in blocks] for name, blocks in self.rho_s.items()}
+        schedules = {"kept": kept, "rho_s": rho_s}
+        return {**told, **rest, **schedules, "points": [asdict(point) for point in self.points], "tried": self.tried}
 
     def save(self, folder: Path) -> None:
         """Write the recipes and `tune.json`; each file is whole or not there."""

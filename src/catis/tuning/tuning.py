@@ -188,13 +188,16 @@ def _add_controls(
     """Judge vanilla and, at every budget, what a user could do without tuning."""
     tuning.points.append(_point("vanilla", 1.0, 1.0, "vanilla", images.judge.judge(Reduction.none())))
     vanilla = macs_of(handle, Reduction.none())
-    rule = Candidate("tome", shape=adaptive_shape(handle.model, *pair).weights)
+    shape = adaptive_shape(handle.model, *pair)
+    rule, tuning.rho_s = Candidate("tome", shape=shape.weights), {"pairwise": shape.pairwise, "fused": shape.fused}
     for budget in budgets:
-        controls = controls_at(handle, budget)
+        space, controls = Space(handle, budget), controls_at(handle, budget)
         try:
-            controls["adaptive"] = Space(handle, budget).reduction(rule)
+            controls["adaptive"] = space.reduction(rule)
         except ValueError as error:  # the rule may ask for more than half of the tokens of a block
             tuning.said.append(f"budget {budget:g}, adaptive schedule: {error}")
+        compared = {"vanilla": Reduction.none(), "tuned": tuning.recipes[budget].reduction, **controls}
+        tuning.kept[budget] = {kind: space.counts(reduction) for kind, reduction in compared.items()}
         for kind, reduction in controls.items():
             share = macs_of(handle, reduction) / vanilla
             tuning.points.append(_point(kind, budget, share, reduction.method.name, images.judge.judge(reduction)))
