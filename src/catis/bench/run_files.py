@@ -5,6 +5,7 @@ from __future__ import annotations
 import platform
 import tempfile
 from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -114,7 +115,7 @@ def _times(
     runners: Mapping[ExportedFile, Runner], batch: int, protocol: Protocol, threads: int, seed: int
 ) -> Mapping[ExportedFile, Sequence[float]]:
     images = noise(next(iter(runners)).shape, batch, seed)
-    steps = {file: lambda run=run: run(images) for file, run in runners.items()}
+    steps = {file: partial(run, images) for file, run in runners.items()}
     timed = time_rounds(
         steps, protocol.rounds, warmup=protocol.warmup, max_seconds=protocol.max_seconds, threads=threads, seed=seed
     )

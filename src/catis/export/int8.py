@@ -123,8 +123,8 @@ class Judge:
             raise AgreementError(
                 f"int8 agrees with vanilla on {found.reduced_int8:.1%} of {found.n} held-out images, its own float "
                 f"form on {found.reduced:.1%}: {found.drop:.1f} points lost, more than {max_drop:g}; it was not "
-                f"written. Vanilla's own int8 agrees on {found.vanilla_int8:.1%}. Remove fewer tokens, give more images to "
-                "calibrate on, or raise --max-drop if that is acceptable to you"
+                f"written. Vanilla's own int8 agrees on {found.vanilla_int8:.1%}. Remove fewer tokens, give more "
+                "images to calibrate on, or raise --max-drop if that is acceptable to you"
             )
         return found
 
