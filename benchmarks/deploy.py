@@ -1,82 +1,47 @@
 """What a CPU user gets: runtimes x number formats x token budgets, timed in turns in one process.
 
-    python benchmarks/deploy.py --prepare --folder files              # exports, int8 files, kernels: any time
-    python benchmarks/deploy.py --folder files --output deploy.csv    # the table of docs/deploy.md, on a quiet machine
-    ... --models vit_small_patch16_224 --batch 1                      # or a part of it, as often as needed
-    python benchmarks/deploy.py --show deploy.csv                     # the tables of what was measured so far
-    python benchmarks/deploy.py --quick                               # ViT-Ti without torch.compile, files included
+    python benchmarks/deploy_files.py --folder files                          # first, any time: what is timed
+    python benchmarks/deploy.py --folder files --output results/deploy.csv    # the table, on a quiet machine
+    ... --models vit_small_patch16_224 --batch 1                              # or a part of it
+    python benchmarks/deploy.py --show results/deploy.csv                     # the tables of what was measured so far
 
-Each model and batch size is written to the CSV as soon as it is measured, after what the file holds already.
+Each model and batch size is written to the CSV as soon as it is measured; those that the file holds already are not
+measured again, so that a run that was killed goes on where it was.
 
-Weights are random, which is as fast as trained ones. In each round every step runs once, in random order; a figure is
-the median over rounds. The first table has milliseconds per image and the speed-up over vanilla of the same row; the
-second whether the two savings multiply: int8 on a reduced model over float32 on vanilla, as a share of (int8 speed-up
-of vanilla) x (MAC ratio). PyTorch has no int8 row: its own int8 is dynamic and for linear layers only (docs/export.md).
-bfloat16 rows are there where the processor has it and a small model really runs: some virtual machines announce what
-they refuse.
+In each round every step runs once, in random order; a figure is the median over rounds. The first table has
+milliseconds per image and the speed-up over vanilla of the same row; the second whether the two savings multiply: int8
+on a reduced model over float32 on vanilla, as a share of (int8 speed-up of vanilla) x (MAC ratio), and how much faster
+it is than vanilla in int8. PyTorch has no int8 row: its own int8 is dynamic and for linear layers only
+(docs/export.md). bfloat16 rows are there where the processor has it and a small model really runs: some virtual
+machines announce what they refuse.
 """
 
 from __future__ import annotations
 
 import argparse
 import csv
-import os
 import platform
 import subprocess
 import sys
-import tempfile
 from pathlib import Path
 
 import numpy as np
 import torch
+from deploy_files import BATCHES, BUDGETS, MODELS, VANILLA, files, keep_kernels, missing, reduced
 
 import catis
 from catis.bench import Precision, paired_ratio, time_rounds
 from catis.bench.variants import compile_model, forward_step
-from catis.export.onnx_file import convert
-from catis.export.quantise import quantise_onnx, quantise_openvino
 from catis.export.runtimes import openvino_runner, ort_runner
-from catis.models import build_model
 
-MODELS = ("vit_tiny_patch16_224", "vit_small_patch16_224", "vit_base_patch16_224")
-VANILLA = "vanilla"
 KEY = ("model", "batch", "method", "runtime", "format", "budget")
 PRODUCT = ("int8_speedup", "total_speedup", "share_of_product")
-BUDGETS = (VANILLA, "0.65", "0.5")
-FORMATS = {
-    "torch": ("float32", "bfloat16"),
-    "torch.compile": ("float32",),
-    "onnxruntime": ("float32", "int8"),
-    "openvino": ("float32", "bfloat16", "int8"),
-}
 HAS_BFLOAT16 = {
     "torch": "import torch; torch.nn.Linear(64, 64).bfloat16()(torch.zeros(64, 64, dtype=torch.bfloat16))",
     "openvino": "import sys; from pathlib import Path; import torch; "
     "from catis.export.runtimes import openvino_runner; "
     "openvino_runner(Path(sys.argv[1]), 2, 'bf16')(torch.zeros(1, 3, 224, 224))",
 }
-
-
-def reduced(name: str, method: str, budget: str) -> torch.nn.Module:
-    """A model at a share of vanilla's multiply-adds."""
-    torch.manual_seed(0)
-    model = build_model(name).eval()
-    return model if budget == VANILLA else catis.apply(model, method, budget=float(budget))
-
-
-def files(name: str, method: str, budget: str, folder: Path) -> dict[str, Path]:
-    """Float and int8 files of one model, made where they are missing; calibrated on noise, since only time counts."""
-    stem = folder / f"{name}-{method if budget != VANILLA else 'no'}-{budget}"
-    found = {"onnx": Path(f"{stem}.onnx"), "onnx int8": Path(f"{stem}.int8.onnx"), "ir int8": Path(f"{stem}.int8.xml")}
-    if not found["onnx"].exists():
-        print(f"exporting {stem.name}", flush=True)
-        convert(reduced(name, method, budget), found["onnx"])
-    noise = [np.random.default_rng(0).normal(size=(1, 3, 224, 224)).astype(np.float32)] * 2
-    for key, quantise in (("onnx int8", quantise_onnx), ("ir int8", quantise_openvino)):
-        if not found[key].exists():
-            print(f"int8 of {stem.name} by {quantise.__name__}", flush=True)
-            quantise(found["onnx"], found[key], noise)
-    return found
 
 
 def has_bfloat16(runtime: str, path: Path) -> bool:
@@ -95,7 +60,7 @@ def steps_of(name: str, budget: str, batch: int, args: argparse.Namespace, bfloa
     steps = {("torch", "float32"): forward_step(model, images, Precision())}
     if bfloat16["torch"]:
         steps["torch", "bfloat16"] = forward_step(model, images, Precision(amp_dtype="bfloat16"))
-    if not args.quick:
+    if args.compile:
         steps["torch.compile", "float32"] = forward_step(compile_model(model), images, Precision())
     runners = {
         ("onnxruntime", "float32"): ort_runner(found["onnx"], args.threads),
@@ -130,7 +95,7 @@ def measure(name: str, batch: int, args: argparse.Namespace, bfloat16: dict[str,
     return rows
 
 
-def product(runtime: str, kind: str, budget: str, seconds: dict, ratio: float) -> dict[str, float]:
+def product(runtime: str, kind: str, budget: str, seconds: dict, ratio: float) -> dict[str, object]:
     """How much of (int8 speed-up of vanilla) x (MAC ratio) int8 on a reduced model reaches."""
     if kind != "int8":
         return dict.fromkeys(PRODUCT, "")
@@ -151,13 +116,14 @@ def write(rows: list[dict[str, object]], path: Path) -> None:
 
 
 def read(path: Path) -> list[dict[str, object]]:
-    """The rows of such a file; of a case that was measured twice, the later one."""
+    """The rows of such a file; none where there is none."""
+    if not path.exists():
+        return []
     with path.open(newline="") as opened:
-        rows = [
+        return [
             {key: value if key in KEY else float(value or "nan") for key, value in row.items()}
             for row in csv.DictReader(opened)
         ]
-    return list({tuple(row[key] for key in KEY): row for row in rows}.values())
 
 
 def show(rows: list[dict]) -> None:
@@ -174,67 +140,55 @@ def show(rows: list[dict]) -> None:
                 f"{row['ms_per_image']:.1f} | {row['speedup']:.2f} (of {row['mac_ratio']:.2f})" for row in some[1:]
             ]
             print(f"| {' | '.join(map(str, key))} | {' | '.join(cells)} |")
-    print("\n| model | batch | method | runtime | budget | int8 alone | int8 and reduced | share of the product |")
-    print("|---" * 8 + "|")
+    print("\n| model | batch | method | runtime | budget | int8 alone | int8 and reduced | share | over int8 vanilla |")
+    print("|---" * 9 + "|")
     for row in rows:
         if row["format"] == "int8" and row["budget"] != VANILLA:
             start = " | ".join(str(row[key]) for key in KEY if key != "format")
-            print(f"| {start} | {' | '.join(f'{row[key]:.2f}' for key in PRODUCT)} |")
+            print(f"| {start} | {' | '.join(f'{row[key]:.2f}' for key in (*PRODUCT, 'speedup'))} |")
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--models", nargs="+", default=None)
-    parser.add_argument("--batch", nargs="+", type=int, default=[1, 8])
+    parser.add_argument("--folder", type=Path, help="what benchmarks/deploy_files.py made")
+    parser.add_argument("--output", type=Path, help="CSV file that the rows are added to")
+    parser.add_argument("--models", nargs="+", default=MODELS)
+    parser.add_argument("--batch", nargs="+", type=int, default=BATCHES)
     parser.add_argument("--method", default="catis")
     parser.add_argument("--threads", type=int, default=2)
     parser.add_argument("--rounds", type=int, default=41, help="timed passes of each step, unless time runs out")
-    parser.add_argument("--seconds", type=float, default=None, help="per model and batch; 80, or 20 with --quick")
-    parser.add_argument(
-        "--folder", type=Path, help="keep exported files and compiled kernels here, and use those there"
-    )
-    parser.add_argument("--prepare", action="store_true", help="only make the files in --folder")
-    parser.add_argument("--quick", action="store_true")
-    parser.add_argument("--output", type=Path, help="CSV file that the rows are added to")
+    parser.add_argument("--seconds", type=float, default=80.0, help="per model and batch; three rounds run in any case")
+    parser.add_argument("--compile", action=argparse.BooleanOptionalAction, default=True, help="torch.compile rows")
     parser.add_argument("--show", type=Path, metavar="CSV", help="print the tables of such a file, and measure nothing")
     args = parser.parse_args()
     if args.show:
         show(read(args.show))
         return
-    models = args.models or (MODELS[:1] if args.quick else MODELS)
-    args.seconds = args.seconds or (20.0 if args.quick else 80.0)
+    if args.folder is None or args.output is None:
+        parser.error("give --folder with the files to time, and --output FILE.csv for the rows")
+    if absent := missing(args.models, args.method, args.folder):
+        names = ", ".join(path.name for path in absent)
+        parser.error(f"{names} not in {args.folder}: run benchmarks/deploy_files.py first")
     torch.set_num_threads(args.threads)
-    with tempfile.TemporaryDirectory() as scratch:
-        args.folder = args.folder or Path(scratch)
-        args.folder.mkdir(parents=True, exist_ok=True)
-        os.environ.setdefault("TORCHINDUCTOR_CACHE_DIR", str(args.folder / "inductor"))
-        run(models, args)
+    keep_kernels(args.folder)
+    run(args)
 
 
-def run(models: tuple[str, ...], args: argparse.Namespace) -> None:
-    made = {(name, budget): files(name, args.method, budget, args.folder) for name in models for budget in BUDGETS}
-    bfloat16 = {runtime: has_bfloat16(runtime, made[models[0], VANILLA]["onnx"]) for runtime in HAS_BFLOAT16}
+def run(args: argparse.Namespace) -> None:
+    """Measure what the CSV does not hold yet, and show all that it holds then."""
+    first = files(args.models[0], args.method, VANILLA, args.folder)["onnx"]
+    bfloat16 = {runtime: has_bfloat16(runtime, first) for runtime in HAS_BFLOAT16}
     print(f"{platform.processor() or platform.machine()}, {args.threads} threads, bfloat16: {bfloat16}", flush=True)
-    rows: list[dict] = []
-    for name in models:
+    done = {(row["model"], row["batch"], row["method"]) for row in read(args.output)}
+    for name in args.models:
         for batch in args.batch:
-            if args.prepare:
-                warm(name, batch, args)
+            if (name, str(batch), args.method) in done:
+                print(f"{name}, batch {batch}: in {args.output} already", flush=True)
                 continue
             measured = measure(name, batch, args, bfloat16)
-            print(f"measured {name}, batch {batch}: {measured[-1]['rounds']} rounds", flush=True)
-            if args.output:
-                write(measured, args.output)
-            rows += measured
-    if not args.prepare:
-        show(read(args.output) if args.output else rows)
-
-
-def warm(name: str, batch: int, args: argparse.Namespace) -> None:
-    """Fill the cache of compiled kernels."""
-    for budget in () if args.quick else BUDGETS:
-        print(f"compiling {name}, batch {batch}, {budget}", flush=True)
-        forward_step(compile_model(reduced(name, args.method, budget)), torch.randn(batch, 3, 224, 224), Precision())()
+            write(measured, args.output)
+            print(f"{name}, batch {batch}: {measured[-1]['rounds']} rounds", flush=True)
+    show(read(args.output))
 
 
 if __name__ == "__main__":

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 import torch
 
@@ -34,9 +36,23 @@ def test_same_tokens_sizes_attention_and_bias(prefix: int, sized: bool, evicts: 
     torch.testing.assert_close(moved.size, after.size)
     torch.testing.assert_close(moved.cls_attention, after.cls_attention)
     torch.testing.assert_close(moved.log_size, after.attention_bias(torch.float32))
-    alone = [place for place in range(prefix + 5) if place - prefix not in plan.target[1].tolist()]
-    rows = torch.cat([torch.arange(prefix), plan.keep[1] + prefix])
-    assert torch.equal(moved.tokens[1, alone], x[1, rows[alone]])  # a token that nobody merges into, to the last bit
+    torch.testing.assert_close(moved.size_column[:, prefix:, 0], after.size)
+    assert bool((moved.size_column[:, :prefix] == 1).all())
+
+
+@pytest.mark.parametrize("prefix", [0, 1])
+def test_tokens_may_be_named_in_place_of_slots(prefix: int) -> None:
+    plan, x, state = scene(prefix, sized=True, evicts=True)
+    into = torch.where(plan.target < 0, EVICTED, plan.keep.gather(1, plan.target.clamp_min(0)))
+    named = merge_in_graph(replace(plan, into=into), x, state)
+    torch.testing.assert_close(named.tokens, merge_in_graph(plan, x, state).tokens)
+
+
+def test_a_column_of_sizes_is_as_good_as_sizes() -> None:
+    plan, x, state = scene(1, sized=True, evicts=True)
+    column = torch.cat([torch.ones(2, 1), state.size], 1)[:, :, None]
+    carried = merge_in_graph(plan, x, replace(state, size_column=column))
+    torch.testing.assert_close(carried.tokens, merge_in_graph(plan, x, state).tokens)
 
 
 @pytest.mark.parametrize("change", [{"target": None}, {"blend": "mlerp"}])

@@ -22,7 +22,7 @@ TENSORRT = {
     **dict.fromkeys(["ConstantOfShape"], ANY),
     **dict.fromkeys(["Conv", "Gemm", "MatMul", "LayerNormalization", "Softmax", "Gelu", "Sqrt", "Reciprocal"], FLOAT),
     **dict.fromkeys(["Log", "Clip", "CumSum", "Elu", "IsNaN", "IsInf", "Erf", "Sigmoid", "Tanh", "Sin", "Cos"], FLOAT),
-    **dict.fromkeys(["And", "Or", "Not"], LOGIC),
+    **dict.fromkeys(["And", "Or", "Not", "Xor"], LOGIC),
 }
 
 

@@ -191,3 +191,16 @@ def test_a_quantiser_that_is_not_installed(tmp_path: Path, monkeypatch: pytest.M
     found = CliRunner().invoke(app, call)
     assert found.exit_code == 2
     assert "pip install 'catis[openvino]'" in found.stderr
+
+
+@pytest.mark.parametrize(("quantise", "ending"), [(quantise_onnx, ".onnx"), (quantise_openvino, ".xml")])
+def test_a_product_that_int8_would_ruin_stays_float(quantise: Callable[..., int], ending: str, tmp_path: Path) -> None:
+    """One channel is huge, as in trained models, and the next layer hardly reads it: one step is more than the rest."""
+    if ending == ".xml":
+        pytest.importorskip("nncf")
+    model, path = tiny(), tmp_path / "float.onnx"
+    with torch.no_grad():
+        model.blocks[0].mlp.fc1.bias[0] = 5000.0
+        model.blocks[0].mlp.fc2.weight[:, 0] = 0.0
+    convert(model, path)
+    assert quantise(path, tmp_path / f"int8{ending}", pictures(4)) == LAYERS - 1

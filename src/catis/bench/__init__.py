@@ -3,6 +3,7 @@
 from catis.bench.report import Report, Row
 from catis.bench.roofline import Roofline
 from catis.bench.run import bench_model
+from catis.bench.run_files import bench_files
 from catis.bench.settings import PRESETS, Precision, Protocol, Settings
 from catis.bench.timing import paired_ratio, time_rounds
 
@@ -14,6 +15,7 @@ __all__ = [
     "Roofline",
     "Row",
     "Settings",
+    "bench_files",
     "bench_model",
     "paired_ratio",
     "time_rounds",

@@ -33,6 +33,7 @@ class Evidence:
         phases: Parts of the reduced pass; None where they cannot be told apart.
         larger: (batch size, seconds) of vanilla at the largest batch timed.
         reading: Seconds to read and prepare a batch; None if no images were given.
+        formats: "int8 beside float32" where vanilla's numbers are of another format; empty where they are alike.
     """
 
     batch_size: int
@@ -46,6 +47,7 @@ class Evidence:
     phases: Phases | None = None
     larger: tuple[int, float] | None = None
     reading: float | None = None
+    formats: str = ""
 
     @property
     def efficiency(self) -> float:
@@ -62,7 +64,9 @@ def explain(row: Evidence) -> list[str]:
         ['slower than the multiply-adds promise; most of the time lost goes to choosing tokens']
     """
     reasons = [_unsteady(row)]
-    if row.efficiency > SUSPICIOUS:
+    if row.formats:
+        reasons.append(_other_format(row))
+    elif row.efficiency > SUSPICIOUS:
         reasons.append(_too_good(row))
     elif row.efficiency < FAIR:
         reasons += [_account(row), _batch(row) or _overhead(row), _unfused(row), _attention_map(row)]
@@ -164,6 +168,13 @@ def _too_good(row: Evidence) -> str:
     return (
         f"{start}; the products alone are only {roofline:.2f} times as fast, so vanilla was slow for another reason, "
         "such as other work on the machine: run it again before quoting it"
+    )
+
+
+def _other_format(row: Evidence) -> str:
+    return (
+        f"{row.formats}: the number format is part of this speed-up; to see what fewer tokens save alone, time it "
+        "beside vanilla in the same format (--vanilla FILE)"
     )
 
 

@@ -33,6 +33,8 @@ class Row:
         torchcompile: Whether it ran under torch.compile, as did its vanilla.
         tokens_last: Patch tokens after the last block.
         gmacs_ratio: Vanilla's multiply-adds over its own.
+        file: Name of the exported file that ran; empty for a model.
+        number_format: Of that file's products: float32 or int8.
         speedup: Median over rounds of vanilla's time over its own in the same round.
         speedup_low: First quartile.
         speedup_high: Third quartile.
@@ -71,6 +73,8 @@ class Row:
     torchcompile: bool
     tokens_last: int
     gmacs_ratio: float
+    file: str = ""
+    number_format: str = ""
     speedup: float | None = None
     speedup_low: float | None = None
     speedup_high: float | None = None

@@ -65,6 +65,8 @@ class Measured:
         peak: Bytes; None if not taken.
         compile_seconds: Of the first pass under torch.compile.
         problem: Why it failed.
+        file: Name of the exported file that was run; empty for a model.
+        number_format: "int8" where its products are quantised.
     """
 
     variant: Variant
@@ -78,6 +80,8 @@ class Measured:
     peak: int | None = None
     compile_seconds: float | None = None
     problem: str = ""
+    file: str = ""
+    number_format: str = "float32"
 
 
 def rows_of(measured: Sequence[Measured], facts: Facts, reading: float | None = None) -> Iterator[Row]:
@@ -88,16 +92,24 @@ def rows_of(measured: Sequence[Measured], facts: Facts, reading: float | None = 
         facts: Of the model.
         reading: Seconds to read and prepare an image.
     """
-    baselines = {(row.compiled, row.batch_size): row for row in measured if row.variant.is_vanilla}
+    baselines = [row for row in measured if row.variant.is_vanilla]
     for row in measured:
-        vanilla = baselines[row.compiled, row.batch_size]
-        largest = [other for other in baselines.values() if other.compiled == row.compiled and other.seconds]
+        vanilla = _baseline(row, baselines)
+        alike = (row.compiled, vanilla.number_format)
+        largest = [other for other in baselines if (other.compiled, other.number_format) == alike and other.seconds]
         read = None if reading is None else reading * row.batch_size
         common: dict[str, Any] = _common(row, facts) | {"reading_ms": _ms(read)}
         if not row.seconds:
             yield Row(**common, infer_samples_per_sec=None, infer_step_time=None, error=row.problem)
         else:
             yield Row(**common, **_times(row), **_against(row, vanilla, facts, largest, read))
+
+
+def _baseline(row: Measured, baselines: Sequence[Measured]) -> Measured:
+    """Vanilla in the same case: in the row's number format where there is one, in another where not."""
+    case = (row.compiled, row.batch_size)
+    same_case = [other for other in baselines if (other.compiled, other.batch_size) == case]
+    return next((other for other in same_case if other.number_format == row.number_format), same_case[0])
 
 
 def _common(row: Measured, facts: Facts) -> dict[str, Any]:
@@ -110,6 +122,8 @@ def _common(row: Measured, facts: Facts) -> dict[str, Any]:
         "method": row.variant.method,
         "r": row.variant.r,
         "torchcompile": row.compiled,
+        "file": row.file,
+        "number_format": row.number_format if row.file else "",
         "tokens_last": row.tokens_last,
         "gmacs_ratio": facts.vanilla_macs / row.macs,
         "compile_seconds": row.compile_seconds,
@@ -147,7 +161,7 @@ def _against(
         "speedup_low": speed.low,
         "speedup_high": speed.high,
         "efficiency": evidence.efficiency,
-        "suspicious": evidence.efficiency > SUSPICIOUS,
+        "suspicious": evidence.efficiency > SUSPICIOUS and not evidence.formats,
         **({} if row.variant.is_vanilla else _lost(evidence)),
     }
 
@@ -163,6 +177,7 @@ def _evidence(
 ) -> Evidence:
     largest = max(baselines, key=lambda other: other.batch_size)
     both_timed = bool(row.roofline and vanilla.roofline)
+    same = row.number_format == vanilla.number_format
     return Evidence(
         batch_size=row.batch_size,
         vanilla=float(np.median(vanilla.seconds)),
@@ -175,6 +190,7 @@ def _evidence(
         phases=row.phases,
         larger=(largest.batch_size, float(np.median(largest.seconds))),
         reading=reading,
+        formats="" if same else f"{row.number_format} beside {vanilla.number_format}",
     )
 
 

@@ -19,6 +19,8 @@ if TYPE_CHECKING:
 
 __all__ = ["bench_command"]
 
+of_files = shared.group("Exported files")
+
 
 def bench_command(
     model: shared.ModelName,
@@ -54,9 +56,18 @@ def bench_command(
     torchcompile: Annotated[bool, shared.of_computing("--torchcompile", help="Also rows under torch.compile.")] = False,
     eager: Annotated[bool, shared.of_computing(help="Rows without torch.compile.")] = True,
     runtime: Annotated[
-        Literal["torch", "onnxruntime", "openvino"],
-        shared.of_computing(help="What runs the models; the others run exported files, as `catis export` writes them."),
-    ] = "torch",
+        Literal["torch", "onnxruntime", "openvino"] | None,
+        shared.of_computing(
+            help="What runs the models: torch, or the others on exported files; of a file what it is for."
+        ),
+    ] = None,
+    vanilla: Annotated[
+        list[Path] | None,
+        of_files("--vanilla", metavar="FILE", help="Vanilla's own file; may be repeated, such as float and int8."),
+    ] = None,
+    beside: Annotated[
+        list[Path] | None, of_files("--with", metavar="FILE", help="Further file to time with it; may be repeated.")
+    ] = None,
     amp: Annotated[bool, shared.of_computing("--amp", help="Autocast.")] = False,
     amp_dtype: Annotated[str | None, shared.of_computing(help="Of --amp; float16 on CUDA, bfloat16 on CPU.")] = None,
     model_dtype: Annotated[str, shared.of_computing(help="float32, bfloat16 or float16.")] = "float32",
@@ -81,12 +92,25 @@ def bench_command(
 ) -> None:
     """Time methods against vanilla, and say why when the saving does not become time.
 
-    Random weights are as fast as trained ones, so none are fetched unless --pretrained is given.
+    Random weights are as fast as trained ones, so none are fetched unless --pretrained is given. MODEL may be a file
+    that `catis export` wrote (.onnx, .xml, .pt2): it is timed as it is, beside vanilla's.
 
     Example: catis bench vit_tiny_patch16_224 -m tome,catis -r 8 -b 0.5 --batch-size 1,8
     """
     if output is not None:
         check_writable(output, ".csv", ".json")
+    protocol = _protocol(preset, batch_size, num_warm_iter, num_bench_iter, max_seconds)
+    if _is_file(model):
+        of_models = {
+            "--method": method, "-r": r, "--budget": budget, "--recipe": recipe, "--torchcompile": torchcompile,
+            "--amp": amp, "--img-size": img_size, "--model-kwargs": model_kwargs, "--checkpoint": checkpoint,
+            "--pretrained": pretrained, "--data": data,
+        }  # fmt: skip
+        _refuse(of_models, f"{model} is timed as it was exported")
+        files = {"vanilla": vanilla or (), "runtime": runtime, "threads": threads, "seed": seed, "causes": causes}
+        _bench_files([Path(model), *(beside or ())], protocol, files, output)
+        return
+    _refuse({"--vanilla": vanilla, "--with": beside}, f"{model} is no exported file (.onnx, .xml, .pt2)")
     amounts = (*map(Schedule.from_text, r or ()), *map(Schedule.of_budget, budget or ())) or None
 
     from catis import models
@@ -104,7 +128,7 @@ def bench_command(
     settings = Settings(
         methods=_methods(method) if method or not recipe else (),
         amounts=amounts,
-        protocol=_protocol(preset, batch_size, num_warm_iter, num_bench_iter, max_seconds),
+        protocol=protocol,
         compiled=(False,) * eager + (True,) * torchcompile,
         device=place,
         precision=Precision(model_dtype, amp_kind),
@@ -112,7 +136,7 @@ def bench_command(
         seed=seed,
         causes=causes,
         recipes=tuple(load_recipe(source) for source in recipe or ()),
-        runtime=runtime,
+        runtime=runtime or "torch",
     )
     net = models.load_model(model, checkpoint, bool(pretrained), **shared.model_settings(model_kwargs, img_size))
     if checkpoint is None and not pretrained and not models.is_zoo_model(model) and not models.is_hf_model(model):
@@ -121,6 +145,35 @@ def bench_command(
         task = bar.add_task("", total=1.0)
         report = bench_model(
             net, settings, name=model, data=data, workers=workers or os.cpu_count() or 1,
+            progress=lambda what, share: bar.update(task, description=what, completed=share),
+        )  # fmt: skip
+    show(report, console)
+    if output is not None:
+        write_results(report, output)
+        console.print(f"wrote {output}", markup=False)
+
+
+def _is_file(model: str) -> bool:
+    """Whether MODEL is an exported file; asked before anything heavy is imported."""
+    return Path(model).suffix in (".onnx", ".xml", ".pt2")
+
+
+def _refuse(options: dict[str, Any], why: str) -> None:
+    for name, value in options.items():
+        if value:
+            raise ValueError(f"{name} was given, but {why}: leave it out")
+
+
+def _bench_files(paths: list[Path], protocol: Protocol, settings: dict[str, Any], output: Path | None) -> None:
+    from catis.bench import bench_files
+    from catis.bench.report import write_results
+    from catis.cli.bench_tables import show
+
+    console = Console(highlight=False)
+    with shared.progress_bar(console) as bar:
+        task = bar.add_task("", total=1.0)
+        report = bench_files(
+            paths, protocol, **settings,
             progress=lambda what, share: bar.update(task, description=what, completed=share),
         )  # fmt: skip
     show(report, console)

@@ -23,6 +23,7 @@ NOTES = (
     "roofline: speed-up of the matrix products alone on the same shapes, the most anyone could reach",
     "MB: most that one pass allocates at once, without weights and input",
 )
+FILE_NOTE = "roofline: speed-up of the nodes that are matrix products, by the runtime's own profiler"
 LOST_NOTE = "lost: time beyond vanilla's / MAC ratio; products, choosing, merging, bias, rest add up to it"
 
 
@@ -32,10 +33,12 @@ def show(report: Report, console: Console) -> None:
     start = f"{first.model}, {first.infer_img_size} px, {rig['device']}, {rig['threads']} threads"
     chosen = f"tokens chosen by {rig['chosen_by']}"
     console.print(f"{start}, {rig['precision']}, torch {rig['torch']}, {chosen}", markup=False)
-    if rig["runtime"] != "torch":
-        console.print("every row is an exported file; the parts of a pass are told apart in PyTorch only", markup=False)
+    for line in _what_ran(report):
+        console.print(line, markup=False)
     with_causes = any(row.roofline_speedup is not None for row in report.rows)
     notes = list(NOTES if with_causes else NOTES[:1])
+    if with_causes and first.file:
+        notes[1:] = [FILE_NOTE]
     fewest = min((row.rounds for row in report.rows if row.rounds), default=0)
     if 0 < fewest < 100:
         notes.append(f"p99 of {fewest} passes is nearly the slowest of them")
@@ -45,10 +48,20 @@ def show(report: Report, console: Console) -> None:
     _reasons(report, console)
 
 
+def _what_ran(report: Report) -> list[str]:
+    """What every row is, where it is an exported file."""
+    files = {row.file: row for row in report.rows if row.file}
+    if files:
+        return [f"{name}: {row.method} r={row.r}, {row.number_format}" for name, row in files.items()]
+    if report.rig["runtime"] != "torch":
+        return ["every row is an exported file; the parts of a pass are told apart in PyTorch only"]
+    return []
+
+
 def _table(columns: Sequence[str], rows: Sequence[Row], cells: Callable[[Row], list[Any]], note: str) -> Table:
     lines = []
     for row in rows:
-        name = f"{row.method} (compiled)" if row.torchcompile else row.method
+        name = row.file or (f"{row.method} (compiled)" if row.torchcompile else row.method)
         line = [row.infer_batch_size, name, row.r, *cells(row)]
         lines.append(line + [None] * (len(columns) - len(line)))
     return Table(columns, lines, note=note, grouped=1)
@@ -80,7 +93,9 @@ def _reasons(report: Report, console: Console) -> None:
     rows_of: dict[tuple[bool, int, str], list[str]] = {}
     for row in report.rows:
         for reason in row.reasons:
-            rows_of.setdefault((row.torchcompile, row.infer_batch_size, reason), []).append(f"{row.method} r={row.r}")
+            rows_of.setdefault((row.torchcompile, row.infer_batch_size, reason), []).append(
+                row.file or f"{row.method} r={row.r}"
+            )
     for (compiled, batch, reason), names in rows_of.items():
         where = f"batch {batch}{' compiled' if compiled else ''}"
         console.print(f"[bold]{where}, {', '.join(names)}:[/bold] {escape(reason)}")

@@ -24,12 +24,14 @@ class Moved(NamedTuple):
         size: (B, K) sizes, or None while all are 1.
         cls_attention: (B, K) A_cls carried through the plan, or None.
         log_size: (B, 1, 1, P + K) logarithm of the sizes, 0 for the prefix; None where nobody has computed it.
+        size_column: (B, P + K, 1) sizes, 1 for the prefix, in an exported graph.
     """
 
     tokens: Tensor
     size: Tensor | None
     cls_attention: Tensor | None
     log_size: Tensor | None = None
+    size_column: Tensor | None = None
 
 
 class Accelerator(Protocol):

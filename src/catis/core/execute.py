@@ -49,8 +49,9 @@ def execute(
     positions = None if state.positions is None else take_rows(state.positions, plan.keep)
     offset = None if state.offset is None else _next_offset(x, moved.tokens, state, provenance)
     return moved.tokens, TokenState(
-        state.num_prefix, moved.size, moved.cls_attention, provenance, positions, moved.log_size, offset
-    )
+        state.num_prefix, moved.size, moved.cls_attention, provenance, positions, moved.log_size, offset,
+        moved.size_column,
+    )  # fmt: skip
 
 
 def follow(plan: Plan, provenance: Tensor) -> Tensor:

@@ -40,6 +40,7 @@ class Plan:
         blend: How merged vectors are averaged.
         weight: (B, N_p) weights, for blend "weight".
         cls_attention: (B, N_p) A_cls of this block, for the executor to carry to the next one; None if not wanted.
+        into: (B, R) the token whose position `target` is, or EVICTED; None where the method does not know it.
         notes: What the method saw (scores, thresholds), each (B, N_p) or (B,), for traces and pictures.
 
     Example:
@@ -55,6 +56,7 @@ class Plan:
     blend: Blend = "size"
     weight: Tensor | None = None
     cls_attention: Tensor | None = None
+    into: Tensor | None = None
     notes: Mapping[str, Tensor] = field(default_factory=dict)
 
     @property

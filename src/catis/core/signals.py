@@ -7,6 +7,8 @@ import math
 import torch
 from torch import Tensor
 
+from catis.core.graph_score import activation_in_graph
+
 __all__ = ["activation", "as_shares", "euclidean", "fuse", "in_single", "l2", "momentum", "zscore"]
 
 _NO_SPREAD = 1e-5
@@ -26,6 +28,8 @@ def activation(features: Tensor) -> Tensor:
         >>> activation(torch.tensor([[[1.0, 5.0], [3.0, 5.0]]]))
         tensor([[1., 1.]])
     """
+    if torch.compiler.is_exporting():
+        return activation_in_graph(features)
     mean = _mean(features)
     centred = features - mean
     squared = centred * centred

@@ -27,6 +27,7 @@ class TokenState:
         log_size: (B, 1, 1, P + N_p) what `attention_bias` gives, where whoever made `size` has made it as well.
         offset: (B, patches at the start, C) how far each original patch was from its token whenever tokens merged,
             added up; None when nobody asked for it.
+        size_column: (B, P + N_p, 1) `size` with 1 for the prefix, as an exported graph carries it.
 
     Example:
         >>> state = TokenState.start(num_prefix=1, num_patches=3, batch=2, track=True)
@@ -41,6 +42,7 @@ class TokenState:
     positions: Tensor | None = None
     log_size: Tensor | None = None
     offset: Tensor | None = None
+    size_column: Tensor | None = None
 
     @classmethod
     def start(
@@ -72,4 +74,4 @@ class TokenState:
 
     def with_size(self, size: Tensor) -> TokenState:
         """The same tokens with other sizes."""
-        return replace(self, size=size, log_size=None)
+        return replace(self, size=size, log_size=None, size_column=None)

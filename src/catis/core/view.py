@@ -7,6 +7,7 @@ from functools import reduce
 import torch
 from torch import Tensor
 
+from catis.core.graph_score import attention_is_written_out
 from catis.core.record import record
 from catis.core.signals import as_shares, in_single
 
@@ -89,7 +90,9 @@ class BlockView:
         """
         if not self.has_cls:
             return None
-        return as_shares(in_single(self._cls_logits().softmax(-1)[:, :, self.num_prefix :].sum(1)))
+        written = attention_is_written_out()  # then the whole map is there for the attention itself: the same nodes
+        rows = self.attention_map()[:, :, 0] if written else self._cls_logits().softmax(-1)
+        return as_shares(in_single(rows[:, :, self.num_prefix :].sum(1)))
 
     def attention_map(self) -> Tensor:
         """(B, H, N, N) softmaxed attention. The fused kernel never makes it: this is a second, unfused pass."""

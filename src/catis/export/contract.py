@@ -11,10 +11,16 @@ from typing import Any
 from torch import nn
 
 from catis import __version__, hosts
-from catis.export.program import INPUT
+from catis.core.reduction import Reduction
+from catis.export.report import ExportReport
+from catis.files import write_whole
+from catis.macs import compare_macs
 from catis.recipes import recipe_of
 
-__all__ = ["contract", "contract_file", "put_into_onnx"]
+__all__ = ["INPUT", "contract", "contract_file", "put_into_onnx", "write_contract"]
+
+INPUT = "pixel_values"
+"""Name of every exported file's input."""
 
 PREFIX = "catis."
 """Of the keys in an ONNX file's metadata."""
@@ -38,6 +44,8 @@ def contract(model: nn.Module, input_shape: tuple[int, ...], dynamic_batch: bool
         "labels": list(handle.labels),
         "recipe": None if handle.reduction is None else recipe_of(model).to_json(),
         "calibrated": handle.correction is not None,  # then the weights are no longer vanilla's
+        "model": handle.name,
+        "cost": _cost(model, handle),
         "catis": __version__,
     }
 
@@ -45,6 +53,13 @@ def contract(model: nn.Module, input_shape: tuple[int, ...], dynamic_batch: bool
 def contract_file(exported: Path) -> Path:
     """Where the JSON beside an exported file is."""
     return exported.with_suffix(".json")
+
+
+def write_contract(path: Path, model: nn.Module, report: ExportReport) -> None:
+    """The JSON beside an exported file."""
+    content = contract(model, report.input_shape, report.dynamic_batch, report.output)
+    text = json.dumps({"file": path.name, **content}, indent=1, ensure_ascii=False) + "\n"
+    write_whole(contract_file(path), text.encode())
 
 
 def put_into_onnx(path: Path, content: dict[str, Any]) -> None:
@@ -57,6 +72,17 @@ def put_into_onnx(path: Path, content: dict[str, Any]) -> None:
         model, known | {f"{PREFIX}{key}": json.dumps(value, ensure_ascii=False) for key, value in content.items()}
     )
     onnx.save(model, path)
+
+
+def _cost(model: nn.Module, handle: hosts.Handle) -> dict[str, float]:
+    """What `catis bench` tells of a file: giga multiply-adds with and without reduction, tokens, parameters."""
+    found = compare_macs(model, handle.reduction or Reduction.none())
+    return {
+        "gmacs": found.reduced,
+        "vanilla_gmacs": found.vanilla,
+        "tokens_last": found.tokens[-1],
+        "parameters": sum(parameter.numel() for parameter in model.parameters()),
+    }
 
 
 def _preprocessing(handle: hosts.Handle) -> dict[str, Any]:

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import copy
-import tempfile
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from pathlib import Path
 from typing import Any
 
@@ -23,7 +23,7 @@ from catis.export.onnx_file import convert
 from catis.export.quantise import quantise_onnx, quantise_openvino
 from catis.export.runtimes import openvino_runner, ort_runner
 
-__all__ = ["ONNX_RUNTIME", "OPENVINO", "Agreement", "AgreementError", "Int8Maker", "judge_int8"]
+__all__ = ["ONNX_RUNTIME", "OPENVINO", "Agreement", "AgreementError", "Int8Maker", "Judge"]
 
 Classes = NDArray[np.int64]
 Tell = Callable[[str], None]
@@ -76,65 +76,86 @@ ONNX_RUNTIME = Int8Maker(quantise_onnx, ort_runner, ".onnx")
 OPENVINO = Int8Maker(quantise_openvino, openvino_runner, ".xml")
 
 
-def judge_int8(
-    model: nn.Module,
-    float_file: Path,
-    target: Path,
-    images: Split,
-    maker: Int8Maker,
-    *,
-    batch: int | None = None,
-    max_drop: float = 2.0,
-    tell: Tell = lambda what: None,
-) -> Agreement:
-    """Write an int8 form of an exported file and compare its classes with vanilla's, reduced and not.
+class Judge:
+    """Compares int8 forms of a model with what it and its vanilla model answer in float, which is worked out once.
 
     Args:
         model: The reduced model that was exported, a classifier.
         float_file: Its ONNX file.
-        target: What to write; the caller takes it away when this raises.
         images: To calibrate on, and to judge by.
-        maker: Quantiser and runtime.
-        batch: Images that the file takes at once; None where that is free.
-        max_drop: Most points of agreement that int8 may lose against the float form of the same model.
+        folder: For vanilla's files.
+        batch: Images that the files take at once; None where that is free.
         tell: Told what is going on.
-
-    Raises:
-        AgreementError: It loses more.
     """
-    if not hosts.find(model).num_classes:
-        raise ValueError(f"{type(model).__name__} is no classifier: int8 is judged by classes, so it is for those only")
-    tell("calibrating the reduced model")
-    products = maker.quantise(float_file, target, images.calibration, batch or 1)
-    tell("judging")
-    vanilla = remove(copy.deepcopy(model))
-    truth = _classes(_torch_runner(vanilla), images.held_out, batch)
-    found = Agreement(
-        n=len(truth),
-        reduced=_share(truth, _classes(_torch_runner(model), images.held_out, batch)),
-        vanilla_int8=_share(truth, _vanilla_int8(vanilla, images, maker, batch, tell)),
-        reduced_int8=_share(truth, _classes(maker.run(target), images.held_out, batch)),
-        products=products,
-    )
-    if found.drop > max_drop:
-        raise AgreementError(
-            f"int8 agrees with vanilla on {found.reduced_int8:.1%} of {found.n} held-out images, its own float form on "
-            f"{found.reduced:.1%}: {found.drop:.1f} points lost, more than {max_drop:g}; it was not written. Vanilla's "
-            f"own int8 agrees on {found.vanilla_int8:.1%}. Remove fewer tokens, give more images to calibrate on, or "
-            "raise --max-drop if that is acceptable to you"
+
+    def __init__(
+        self, model: nn.Module, float_file: Path, images: Split, folder: Path, batch: int | None, tell: Tell
+    ) -> None:
+        if not hosts.find(model).num_classes:
+            raise ValueError(
+                f"{type(model).__name__} is no classifier: int8 is judged by classes, so it is for those only"
+            )
+        self.model, self.float_file, self.images = model, float_file, images
+        self.folder, self.batch, self.tell = folder, batch, tell
+
+    def judge(self, target: Path, maker: Int8Maker, max_drop: float = 2.0) -> Agreement:
+        """Write an int8 form and compare its classes with vanilla's in float.
+
+        Args:
+            target: What to write; the caller takes it away when this raises.
+            maker: Quantiser and runtime.
+            max_drop: Most points of agreement that int8 may lose against the float form of the same model.
+
+        Raises:
+            AgreementError: It loses more.
+        """
+        self.tell("calibrating the reduced model")
+        products = maker.quantise(self.float_file, target, self.images.calibration, self.batch or 1)
+        self.tell("judging")
+        found = Agreement(
+            n=len(self._truth),
+            reduced=self._reduced,
+            vanilla_int8=self._vanilla_int8(maker),
+            reduced_int8=self._share(maker.run(target)),
+            products=products,
         )
-    return found
+        if found.drop > max_drop:
+            raise AgreementError(
+                f"int8 agrees with vanilla on {found.reduced_int8:.1%} of {found.n} held-out images, its own float "
+                f"form on {found.reduced:.1%}: {found.drop:.1f} points lost, more than {max_drop:g}; it was not "
+                f"written. Vanilla's own int8 agrees on {found.vanilla_int8:.1%}. Remove fewer tokens, give more "
+                "images to calibrate on, or raise --max-drop if that is acceptable to you"
+            )
+        return found
 
+    @cached_property
+    def _vanilla(self) -> nn.Module:
+        return remove(copy.deepcopy(self.model))
 
-def _vanilla_int8(vanilla: nn.Module, images: Split, maker: Int8Maker, batch: int | None, tell: Tell) -> Classes:
-    """Classes of the vanilla model in int8, made in the same way."""
-    tell("exporting and calibrating vanilla, to compare")
-    with tempfile.TemporaryDirectory() as folder:
-        path, quantised = Path(folder) / "vanilla.onnx", Path(folder) / f"int8{maker.ending}"
-        shape = None if batch is None else hosts.find(vanilla).example_shape(batch)
-        convert(vanilla, path, shape, batch is None)
-        maker.quantise(path, quantised, images.calibration, batch or 1)
-        return _classes(maker.run(quantised), images.held_out, batch)
+    @cached_property
+    def _truth(self) -> Classes:
+        return _classes(_torch_runner(self._vanilla), self.images.held_out, self.batch)
+
+    @cached_property
+    def _reduced(self) -> float:
+        return self._share(_torch_runner(self.model))
+
+    @cached_property
+    def _vanilla_file(self) -> Path:
+        self.tell("exporting vanilla, to compare")
+        path = self.folder / "vanilla.onnx"
+        shape = None if self.batch is None else hosts.find(self._vanilla).example_shape(self.batch)
+        convert(self._vanilla, path, shape, self.batch is None)
+        return path
+
+    def _vanilla_int8(self, maker: Int8Maker) -> float:
+        """Agreement of the vanilla model in int8, made in the same way."""
+        quantised = self.folder / f"vanilla-int8{maker.ending}"
+        maker.quantise(self._vanilla_file, quantised, self.images.calibration, self.batch or 1)
+        return self._share(maker.run(quantised))
+
+    def _share(self, run: Runner) -> float:
+        return float((self._truth == _classes(run, self.images.held_out, self.batch)).mean())
 
 
 def _torch_runner(model: nn.Module) -> Runner:
@@ -156,7 +177,3 @@ def _classes(run: Runner, images: Sequence[NDArray[np.float32]], batch: int | No
         logits = np.asarray(run(torch.from_numpy(np.concatenate(filled))))
         found.append(logits[: len(some)].argmax(-1))
     return np.concatenate(found)
-
-
-def _share(truth: Classes, given: Classes) -> float:
-    return float((truth == given).mean())

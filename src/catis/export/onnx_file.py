@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import importlib
-import json
 import tempfile
 import warnings
 from collections import Counter
@@ -16,15 +15,16 @@ import torch
 from torch import Tensor, nn
 
 from catis import hosts
+from catis.core.graph_score import writing_out_attention
 from catis.errors import require
 from catis.export.check import Runner, check, default_batches
-from catis.export.contract import contract, contract_file, put_into_onnx
+from catis.export.contract import INPUT, contract, put_into_onnx, write_contract
 from catis.export.decompose import in_few_nodes
 from catis.export.disk import check_room
-from catis.export.program import INPUT, OneOutput, export_program, one_output
+from catis.export.program import OneOutput, export_program, one_output
 from catis.export.report import ExportReport
 from catis.export.runtimes import openvino_runner, ort_runner
-from catis.files import commit, write_whole
+from catis.files import commit
 
 __all__ = [
     "OPSET",
@@ -33,7 +33,6 @@ __all__ = [
     "operators",
     "scratch_beside",
     "write_checked",
-    "write_contract",
 ]
 
 OPSET = 20
@@ -99,18 +98,12 @@ def convert(
     model: nn.Module, path: Path, input_shape: tuple[int, ...] | None = None, dynamic_batch: bool = True
 ) -> tuple[OneOutput, tuple[int, ...]]:
     """Write an ONNX file and check nothing; returns the model with one output, and the shape of the example."""
-    program = export_program(model, input_shape=input_shape, dynamic_batch=dynamic_batch)
+    with writing_out_attention():
+        program = export_program(model, input_shape=input_shape, dynamic_batch=dynamic_batch)
     example: Tensor = program.example_inputs[0][0]
     wrapped = one_output(model, example)
     _write(program, path, wrapped.output)
     return wrapped, tuple(example.shape)
-
-
-def write_contract(path: Path, model: nn.Module, report: ExportReport) -> None:
-    """The JSON beside an exported file."""
-    content = contract(model, report.input_shape, report.dynamic_batch, report.output)
-    text = json.dumps({"file": path.name, **content}, indent=1, ensure_ascii=False) + "\n"
-    write_whole(contract_file(path), text.encode())
 
 
 @contextmanager

@@ -13,13 +13,13 @@ from torch.export import Dim, ExportedProgram
 from catis import hosts
 from catis.errors import UnsupportedModelError
 from catis.export.check import check, default_batches
+from catis.export.contract import INPUT, write_contract
 from catis.export.disk import check_room
 from catis.export.report import ExportReport
 from catis.files import write_whole
 
-__all__ = ["INPUT", "OneOutput", "export_program", "one_output", "save_program"]
+__all__ = ["OneOutput", "export_program", "one_output", "save_program"]
 
-INPUT = "pixel_values"
 # What a transformers output is read for, first found first.
 _OUTPUTS = ("logits", "image_embeds", "pooler_output", "last_hidden_state")
 
@@ -95,7 +95,10 @@ def save_program(
     dynamic_batch: bool = True,
     tolerance: float = 1e-4,
 ) -> ExportReport:
-    """Write a `torch.export` program (.pt2), load it back and compare it with the model; no file if they differ."""
+    """Write a `torch.export` program (.pt2), load it back and compare it with the model; no file if they differ.
+
+    Preprocessing, labels and recipe are in a JSON file beside it.
+    """
     path = Path(path)
     check_room(model, path.parent)
     program = export_program(model, input_shape=input_shape, dynamic_batch=dynamic_batch)
@@ -106,5 +109,7 @@ def save_program(
     loaded, wrapped = torch.export.load(saved).module(), one_output(model, example)
     batches = default_batches(tuple(example.shape), dynamic_batch)
     found = check(wrapped, {f"torch.export {torch.__version__}": loaded}, batches, tolerance)
+    report = ExportReport(path, tuple(example.shape), dynamic_batch, wrapped.output, found)
     write_whole(path, saved.getvalue())
-    return ExportReport(path, tuple(example.shape), dynamic_batch, wrapped.output, found)
+    write_contract(path, model, report)
+    return report

@@ -15,15 +15,20 @@ import numpy as np
 from numpy.typing import NDArray
 
 from catis.errors import CatisError, require
+from catis.export.contract import INPUT
 from catis.export.disk import saving
 from catis.export.float_parts import PRODUCTS, products_with_weights, weighted_openvino_operations
-from catis.export.program import INPUT
 from catis.export.runtimes import runtime_errors
+from catis.export.uneven import uneven_products
 
 __all__ = ["Images", "QuantiserError", "quantise_onnx", "quantise_openvino"]
 
 Images = Sequence[NDArray[np.float32]]
 """Prepared images, (1, 3, H, W) each."""
+
+
+_LOOKED_AT = 32
+"""Images that tell which products int8 would ruin; these differ by orders of magnitude, so few images do."""
 
 
 class QuantiserError(CatisError):
@@ -47,7 +52,8 @@ def quantise_onnx(source: Path, target: Path, images: Images, batch: int = 1) ->
     from onnxruntime import quantization as ort
 
     model = onnx.load(source)
-    chosen = products_with_weights(model.graph)
+    uneven = _uneven(source, model.graph, images, batch)
+    chosen = [name for name in products_with_weights(model.graph) if name not in uneven]
     with tempfile.TemporaryDirectory() as folder, _quiet(), _told("ONNX Runtime's quantiser"):
         ort.quantize_static(
             model,
@@ -67,6 +73,12 @@ def quantise_onnx(source: Path, target: Path, images: Images, batch: int = 1) ->
         )
     _unround_the_others(target, set(chosen))
     return len(chosen)
+
+
+def _uneven(source: Path, graph: Any, images: Images, batch: int) -> set[str]:
+    """Names of the products with weights that stay float."""
+    feeds = ({INPUT: pixels} for pixels in _batches(images[:_LOOKED_AT], batch))
+    return uneven_products(source, products_with_weights(graph), feeds)
 
 
 def _unround_the_others(path: Path, quantised: set[str]) -> None:
@@ -96,11 +108,18 @@ def quantise_openvino(source: Path, target: Path, images: Images, batch: int = 1
         How many products became int8.
     """
     require("int8 for OpenVINO", "openvino", "openvino", "nncf")
+    import onnx
+
     openvino: Any = importlib.import_module("openvino")
     with _quiet(), _told("NNCF"):
         nncf: Any = importlib.import_module("nncf")
         model = openvino.Core().read_model(source)
-        weighted = weighted_openvino_operations(model.get_ops())
+        uneven = _uneven(source, onnx.load(source).graph, images, batch)
+        weighted = {
+            name
+            for name in weighted_openvino_operations(model.get_ops())
+            if name.partition("/")[0] not in uneven  # OpenVINO's names are the nodes' own, and "node/WithoutBiases"
+        }
         others = [node.get_friendly_name() for node in model.get_ops() if node.get_friendly_name() not in weighted]
         feeds = list(_batches(images, batch))
         made = nncf.quantize(

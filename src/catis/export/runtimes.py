@@ -8,11 +8,22 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
+import torch
+from torch import Tensor
+
 from catis.errors import CatisError
 from catis.export.check import Runner
-from catis.export.program import INPUT
+from catis.export.contract import INPUT
 
-__all__ = ["RuntimeLoadError", "openvino_runner", "ort_runner", "ort_session", "runtime_errors"]
+__all__ = [
+    "RuntimeLoadError",
+    "openvino_runner",
+    "openvino_settings",
+    "ort_runner",
+    "ort_session",
+    "program_runner",
+    "runtime_errors",
+]
 
 
 class RuntimeLoadError(CatisError):
@@ -25,14 +36,22 @@ def ort_runner(path: Path, threads: int | None = None) -> Runner:
     return lambda pixels: session.run(None, {INPUT: pixels.numpy()})[0]
 
 
-def ort_session(path: Path, threads: int | None = None) -> Any:
-    """A session with as many threads as asked for, and no remarks on the terminal."""
+def ort_session(path: Path, threads: int | None = None, profile: Path | None = None) -> Any:
+    """A session with as many threads as asked for, and no remarks on the terminal.
+
+    Args:
+        path: The file.
+        threads: Threads; as many as there are cores by default.
+        profile: Start of the name of a file for ONNX Runtime's profile; None for none.
+    """
     import onnxruntime
 
     options = onnxruntime.SessionOptions()
     options.log_severity_level = 3
     options.intra_op_num_threads = threads or 0
     options.add_session_config_entry("session.force_spinning_stop", "1")  # idle threads must not disturb who runs next
+    if profile is not None:
+        options.enable_profiling, options.profile_file_prefix = True, str(profile)
     with _loading("ONNX Runtime", path):
         return onnxruntime.InferenceSession(path, options, providers=["CPUExecutionProvider"])
 
@@ -40,11 +59,27 @@ def ort_session(path: Path, threads: int | None = None) -> Any:
 def openvino_runner(path: Path, threads: int | None = None, precision: str = "f32") -> Runner:
     """Run a file in OpenVINO; in float32 unless asked otherwise, which is not its default everywhere."""
     openvino: Any = importlib.import_module("openvino")
-    settings = {"INFERENCE_PRECISION_HINT": precision, "PERFORMANCE_HINT": "LATENCY"}
-    settings |= {} if threads is None else {"INFERENCE_NUM_THREADS": str(threads)}
     with _loading("OpenVINO", path):
-        compiled = openvino.Core().compile_model(path, "CPU", settings)
+        compiled = openvino.Core().compile_model(path, "CPU", openvino_settings(threads, precision))
     return lambda pixels: compiled(pixels.numpy())[0]
+
+
+def openvino_settings(threads: int | None = None, precision: str = "f32") -> dict[str, str]:
+    """How OpenVINO compiles a file here: one pass at a time, as fast as it can be."""
+    settings = {"INFERENCE_PRECISION_HINT": precision, "PERFORMANCE_HINT": "LATENCY"}
+    return settings if threads is None else {**settings, "INFERENCE_NUM_THREADS": str(threads)}
+
+
+def program_runner(path: Path) -> Runner:
+    """Run a torch.export program in PyTorch."""
+    with _loading("PyTorch", path):
+        program = torch.export.load(path).module()
+
+    @torch.no_grad()
+    def run(pixels: Tensor) -> Any:
+        return program(pixels)
+
+    return run
 
 
 def runtime_errors() -> tuple[type[BaseException], ...]:

@@ -12,11 +12,11 @@ from torch import nn
 
 from catis import hosts
 from catis.errors import require
-from catis.export.contract import contract, put_into_onnx
+from catis.export.contract import contract, put_into_onnx, write_contract
 from catis.export.disk import check_room, saving
 from catis.export.held_out import Split
-from catis.export.int8 import ONNX_RUNTIME, OPENVINO, Agreement, judge_int8
-from catis.export.onnx_file import scratch_beside, write_checked, write_contract
+from catis.export.int8 import ONNX_RUNTIME, OPENVINO, Agreement, Judge
+from catis.export.onnx_file import scratch_beside, write_checked
 from catis.export.report import ExportReport
 from catis.files import commit
 
@@ -86,44 +86,39 @@ def deploy(
         float_file = folder / "float.onnx"
         uses_openvino = wanted.openvino or wanted.ir is not None
         report = write_checked(model, float_file, shape, wanted.batch is None, wanted.tolerance, uses_openvino)
+        judge = None if wanted.images is None else Judge(model, float_file, wanted.images, folder, wanted.batch, tell)
         for target, make in ((wanted.onnx, _onnx), (wanted.ir, _openvino)):
             if target is not None:
-                agreement = make(model, wanted, report, float_file, target, tell)
+                agreement = make(model, wanted, report, judge, target)
                 write_contract(target, model, report)
                 yield replace(report, path=target), agreement
 
 
 def _onnx(
-    model: nn.Module, wanted: Wanted, report: ExportReport, float_file: Path, target: Path, tell: Tell
+    model: nn.Module, wanted: Wanted, report: ExportReport, judge: Judge | None, target: Path
 ) -> Agreement | None:
     with scratch_beside(target) as folder:
         made, agreement = folder / "made.onnx", None
-        if wanted.images is None:
-            made.write_bytes(float_file.read_bytes())
+        if judge is None:
+            made.write_bytes(report.path.read_bytes())
         else:
-            agreement = judge_int8(
-                model, float_file, made, wanted.images, ONNX_RUNTIME,
-                batch=wanted.batch, max_drop=wanted.max_drop, tell=tell,
-            )  # fmt: skip
+            agreement = judge.judge(made, ONNX_RUNTIME, wanted.max_drop)
             put_into_onnx(made, contract(model, report.input_shape, report.dynamic_batch, report.output))
         commit(made, target)
     return agreement
 
 
 def _openvino(
-    model: nn.Module, wanted: Wanted, report: ExportReport, float_file: Path, target: Path, tell: Tell
+    model: nn.Module, wanted: Wanted, report: ExportReport, judge: Judge | None, target: Path
 ) -> Agreement | None:
     openvino: Any = importlib.import_module("openvino")
     with scratch_beside(target) as folder:
         made, agreement = folder / "made.xml", None
-        if wanted.images is None:
+        if judge is None:
             with saving("the OpenVINO model", target.parent):
-                openvino.save_model(openvino.Core().read_model(float_file), made, compress_to_fp16=False)
+                openvino.save_model(openvino.Core().read_model(report.path), made, compress_to_fp16=False)
         else:
-            agreement = judge_int8(
-                model, float_file, made, wanted.images, OPENVINO,
-                batch=wanted.batch, max_drop=wanted.max_drop, tell=tell,
-            )  # fmt: skip
+            agreement = judge.judge(made, OPENVINO, wanted.max_drop)
         commit(made.with_suffix(".bin"), target.with_suffix(".bin"))  # weights first: the .xml says that it is there
         commit(made, target)
     return agreement

@@ -9,6 +9,7 @@ from typing import ClassVar, Literal, get_args
 import torch
 from torch import Tensor
 
+from catis.core.graph_score import fuse_in_graph
 from catis.core.method import BlockShape, Method
 from catis.core.plan import Plan
 from catis.core.signals import activation, euclidean, fuse, in_single, l2, momentum, zscore
@@ -78,7 +79,11 @@ class Catis(Method):
         """Score, then triage."""
         attention = self.observe(view)
         norm, context = self._signals(view, attention)
-        score = fuse(norm, context, self.w_cls)
+        if torch.compiler.is_exporting():
+            score = fuse_in_graph(norm, context, self.w_cls, view.features.shape[-1])
+        else:
+            norm, context = _standardised(norm, context)
+            score = fuse(norm, context, self.w_cls)
         plan = _STRATEGIES[self.strategy](score, view, self.tau, self.evictions(view.r))
         notes = self.notes(norm, context, score) if view.explain else {}
         return replace(pooled(plan, view, self.pooling), cls_attention=attention, notes=notes)
@@ -120,22 +125,27 @@ class Catis(Method):
         return view.has_cls and self.signal in ("fused", "cls") and view.block + 1 >= self.l_start
 
     def _signals(self, view: BlockView, attention: Tensor | None) -> tuple[Tensor | None, Tensor | None]:
-        """z(s_nf) and z(s_cls), each (B, N_p); None for one that does not enter the score."""
+        """s_nf and s_cls, each (B, N_p); None for one that does not enter the score."""
         norm = context = None
         if attention is not None and view.block >= self.l_start:
             context = momentum(attention, view.previous_cls, self.gamma)
         if self.signal != "cls" or context is None:
             norm = in_single(_NORMS[self.signal](view.patch_features()))
-        if norm is not None and context is not None:  # both at once: half as many operations
-            norm, context = zscore(torch.stack([norm, context], 1)).unbind(1)
-            return norm, context
-        return None if norm is None else zscore(norm), None if context is None else zscore(context)
+        return norm, context
 
     def notes(self, norm: Tensor | None, context: Tensor | None, score: Tensor) -> dict[str, Tensor]:
         """What went into the score, and the triage radius of each image."""
         threshold = score.new_full((score.shape[0],), self.tau)
         signals = {"s_nf": norm, "s_cls": context, "score": score, "threshold": threshold}
         return {name: values for name, values in signals.items() if values is not None}
+
+
+def _standardised(norm: Tensor | None, context: Tensor | None) -> tuple[Tensor | None, Tensor | None]:
+    """z(s_nf) and z(s_cls)."""
+    if norm is not None and context is not None:  # both at once: half as many operations
+        norm, context = zscore(torch.stack([norm, context], 1)).unbind(1)
+        return norm, context
+    return None if norm is None else zscore(norm), None if context is None else zscore(context)
 
 
 def _within(option: str, value: float, low: float, high: float) -> None:

@@ -32,15 +32,14 @@ def plan_triage(score: Tensor, view: BlockView, tau: float, evictions: int) -> P
         tau: Triage radius.
         evictions: floor(evict_ratio * r), the most that eviction takes while M can supply the rest.
     """
-    r_e = _evictions(score, tau, evictions)
-    return _merge_and_evict(score, view, pool=score.abs() <= tau, r_m=view.r - r_e)  # Eq. allocation
+    few = _below(score, tau)  # Eq. allocation: r_m = r - r_e
+    return _merge_and_evict(score, view, score.abs() <= tau, few < _merge_limits(view, evictions))
 
 
 def plan_global(score: Tensor, view: BlockView, tau: float, evictions: int) -> Plan:
     """Evict from E as triage does, then ToMe matching over all tokens that are left."""
-    r_e = _evictions(score, tau, evictions)
-    rank = order_by(order_by(score))
-    return _merge_and_evict(score, view, pool=rank >= r_e, r_m=view.r - r_e)
+    few, rank = _below(score, tau), order_by(order_by(score))
+    return _merge_and_evict(score, view, rank >= few.clamp_max(evictions), few < _merge_limits(view, evictions))
 
 
 def plan_evict(score: Tensor, view: BlockView, tau: float, evictions: int) -> Plan:
@@ -58,25 +57,32 @@ def plan_merge(score: Tensor, view: BlockView, tau: float, evictions: int) -> Pl
     return Plan(keep, removed, target, all_merge=True)
 
 
-def _evictions(score: Tensor, tau: float, most: int) -> Tensor:
-    """(B, 1) r_e = min(|E|, most); a float, since TensorRT neither adds up booleans nor clips integers."""
-    return (score < -tau).to(torch.float32).sum(-1, keepdim=True).clamp_max(most)
+def _below(score: Tensor, tau: float) -> Tensor:
+    """(B, 1) |E|; a float, since TensorRT neither adds up booleans nor clips integers."""
+    return (score < -tau).to(torch.float32).sum(-1, keepdim=True)
 
 
-def _merge_and_evict(score: Tensor, view: BlockView, pool: Tensor, r_m: Tensor) -> Plan:
-    """Merge the `r_m` (B, 1) best edges of the pool, then evict the lowest until r tokens are gone.
+def _merge_limits(view: BlockView, evictions: int) -> Tensor:
+    """(r,) the i-th best edge is merged while |E| is below this: i < r - min(|E|, evictions), solved for |E|."""
+    left = torch.arange(view.r, 0, -1, dtype=torch.float32, device=view.features.device)
+    return torch.where(left > evictions, math.inf, left)
+
+
+def _merge_and_evict(score: Tensor, view: BlockView, pool: Tensor, wanted: Tensor) -> Plan:
+    """Merge the best edges of the pool, as far as they are `wanted` (B, r), then evict the lowest until r are gone.
 
     What the pool cannot supply is evicted: lowest first, a token that others merged into last of all. Destinations
     are at most half of the tokens and r is too, so no destination ever has to go.
     """
-    source, destination, merged = _pool_edges(view, pool, r_m)
-    order = order_by(_turns(score, source, destination, merged))
+    source, destination, merged = _pool_edges(view, pool, wanted)
+    into = torch.where(merged, destination, EVICTED)
+    order = order_by(_turns(score, source, into, merged))
     removed, keep = order[:, : view.r], ascending(order[:, view.r :])
     slot = (keep[:, None, :] < destination[:, :, None]).sum(-1)
-    return Plan(keep, removed, torch.where(merged, slot, EVICTED))
+    return Plan(keep, removed, torch.where(merged, slot, EVICTED), into=into)
 
 
-def _pool_edges(view: BlockView, pool: Tensor, r_m: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+def _pool_edges(view: BlockView, pool: Tensor, wanted: Tensor) -> tuple[Tensor, Tensor, Tensor]:
     """The best edges inside a pool that is split alternately in token order.
 
     Every token is compared with every other one and those that are not a source or not a destination are masked:
@@ -87,22 +93,21 @@ def _pool_edges(view: BlockView, pool: Tensor, r_m: Tensor) -> tuple[Tensor, Ten
         part of them, since they are sorted.
     """
     unit, member = view.unit_keys(), pool.to(torch.float32)
-    first = member * torch.fmod(member.cumsum(-1), 2)  # 1 for the first, third, fifth ... of the pool: a source
-    elsewhere = torch.where(member > first, 0.0, _NEVER)[:, None].to(unit.dtype)
+    second = member > torch.fmod(member.cumsum(-1), 2)  # the second, fourth, sixth ... of the pool: a destination
+    elsewhere = torch.where(second, 0.0, _NEVER)[:, None].to(unit.dtype)
     similarity = torch.baddbmm(elsewhere, unit, unit.transpose(1, 2))
     best = similarity.amax(-1)
-    ranked = top(torch.where((best > _NEVER / 2) & (first > 0), best, _NEVER), view.r)  # NaN is no edge either
-    merged = (torch.arange(view.r, device=pool.device) < r_m) & (ranked.values > _NEVER / 2)
+    ranked = top(torch.where((best > _NEVER / 2) & (pool ^ second), best, _NEVER), view.r)  # NaN is no edge either
+    merged = wanted & (ranked.values > _NEVER / 2)
     return ranked.indices, best_partners(similarity, ranked.indices), merged
 
 
-def _turns(score: Tensor, source: Tensor, destination: Tensor, merged: Tensor) -> Tensor:
+def _turns(score: Tensor, source: Tensor, into: Tensor, merged: Tensor) -> Tensor:
     """(B, N_p) keys in whose ascending order tokens go: merged sources, the others by score, destinations never.
 
     The source of an edge that is not merged may be anybody, a destination of others too: its key stays as it is.
     """
     token = torch.arange(score.shape[1], device=score.device)[:, None]
-    into = (token == torch.where(merged, destination, EVICTED)[:, None]).to(torch.float32).amax(-1) > 0
-    score = torch.where(into, math.inf, score)
+    score = torch.where(token == into[:, None], math.inf, score[:, :, None]).amax(-1)
     place = torch.arange(source.shape[1], dtype=score.dtype, device=score.device)
     return score.scatter(1, source, torch.where(merged, place + _FIRST, score.gather(1, source)))

@@ -47,8 +47,9 @@ _TAUGHT: dict[type[Method], tuple[Decider, set[str]]] = {
 _SEEN: dict[type, set[str]] = {
     BlockView: {"block", "depth", "r", "num_prefix", "has_cls", "features", "residual", "query", "key", "content_key"}
     | {"scale", "bias", "size", "previous_cls", "explain"},
-    Plan: {"keep", "removed", "target", "all_merge", "blend", "weight", "cls_attention", "notes"},
-    TokenState: {"num_prefix", "size", "cls_attention", "provenance", "positions", "log_size", "offset"},
+    Plan: {"keep", "removed", "target", "all_merge", "blend", "weight", "cls_attention", "into", "notes"},
+    TokenState: {"num_prefix", "size", "cls_attention", "provenance", "positions", "log_size", "offset"}
+    | {"size_column"},
 }
 """What a record may say without C getting it wrong."""
 
