@@ -162,7 +162,7 @@ def _trial(model: nn.Module, images: Images, fitted: int, cost: _Cost, seed: int
 
     def distance(reduction: Reduction) -> float:
         weights = calibrated_weights(model, reduction, batches).weights
-        return judge.distance(reduction, None, Correction(weights, reduction) if weights else None)
+        return judge.balanced(reduction, Correction(weights, reduction) if weights else None)
 
     return Trial(cost.gmacs(fitted, len(held_out)), distance)
 

@@ -114,6 +114,7 @@ class Objective:
             else [(batch, batch) for batch in torch.split(images, batch_size)]
         )
         self._batches = [seen for _, seen in pairs]
+        self._corrupted = torch.cat([(whole != seen).flatten(1).any(1) for whole, seen in pairs])
         with torch.inference_mode():
             shown = [whole if restored else seen for whole, seen in pairs]
             self._answers = [answer_of(self.handle, self._run(batch)) for batch in shown]
@@ -126,6 +127,13 @@ class Objective:
             for (vanilla, are_logits), reduced in self._both(reduction, views, correction)
         ]
         return float(torch.cat(apart).mean())
+
+    def balanced(self, reduction: Reduction, correction: Correction | None = None) -> float:
+        """Geometric mean of the mean distances of clean and of corrupted views, so that neither outvotes the other."""
+        pairs = self._both(reduction, None, correction)
+        apart = torch.cat([distances(vanilla, reduced, are_logits) for (vanilla, are_logits), reduced in pairs])
+        kinds = [own for own in (apart[~self._corrupted], apart[self._corrupted]) if len(own)]
+        return float(torch.stack([own.mean().clamp_min(1e-9).log() for own in kinds]).mean().exp())
 
     def judge(self, reduction: Reduction, correction: Correction | None = None) -> Judgement:
         """Distance and agreement over all views."""

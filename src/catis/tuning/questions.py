@@ -42,7 +42,7 @@ class Trial(NamedTuple):
 
     Attributes:
         gmacs: What it costs.
-        distance: From vanilla on the images that choose, once a reduction is calibrated.
+        distance: From vanilla once a reduction is calibrated, clean and corrupted images counting alike.
     """
 
     gmacs: float

@@ -55,7 +55,7 @@ class Finding:
 
 def _trial_of(reduction: Reduction) -> dict[str, Any]:
     """What the journal knows a quick calibration by."""
-    return {"reduction": reduction.to_json(), "images": "trial", "views": None}
+    return {"reduction": reduction.to_json(), "images": "calibrated", "views": None}
 
 
 def _best_of_each_method(ranked: Sequence[Candidate]) -> list[Candidate]:
