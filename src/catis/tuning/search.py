@@ -6,20 +6,19 @@ images that choose say so too.
 
 from __future__ import annotations
 
-import json
 import math
 from collections.abc import Callable, Collection, Iterable, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
 from catis.core.reduction import Reduction
-from catis.macs import count_macs
 from catis.tuning.allowance import Allowance, OutOfTimeError
 from catis.tuning.candidates import OPERATORS, SHAPES, Candidate, Space
 from catis.tuning.evolution import evolve
 from catis.tuning.journal import Journal
 from catis.tuning.objective import Objective
-from catis.tuning.questions import Answer, Question, Trial, local_answers
+from catis.tuning.questions import Answer, Trial
+from catis.tuning.values import Values
 
 __all__ = ["Finding", "Search"]
 
@@ -51,11 +50,6 @@ class Finding:
     candidate: Candidate
     reduction: Reduction
     distance: float
-
-
-def _trial_of(reduction: Reduction) -> dict[str, Any]:
-    """What the journal knows a quick calibration by."""
-    return {"reduction": reduction.to_json(), "images": "calibrated", "views": None}
 
 
 def _best_of_each_method(ranked: Sequence[Candidate]) -> list[Candidate]:
@@ -96,12 +90,9 @@ class Search:
         answer: Answer | None = None,
         trial: Trial | None = None,
     ) -> None:
-        self.space, self.journal, self.allowance, self.levers, self.seed = space, journal, allowance, levers, seed
-        self._used = {"search": search.used, "choose": choose.used}
-        self._answer = answer or local_answers({"search": search, "choose": choose})
-        self._tell, self._trial = tell, trial
-        self._unreachable = ""
-        self._paid: set[str] = set()
+        self.space, self.allowance, self.levers, self.seed = space, allowance, levers, seed
+        self._worth = Values(space, {"search": search, "choose": choose}, journal, allowance, answer, trial)
+        self._tell = tell
         self.best: Finding | None = None
         self._start: Finding | None = None
         self.first = math.inf
@@ -123,7 +114,7 @@ class Search:
             if self.interrupted and self.best is None:
                 raise
         if self.best is None:
-            raise ValueError(self._unreachable)
+            raise ValueError(self._worth.unreachable)
         return self.best if self.interrupted else self._confirmed(self.best)
 
     def _confirmed(self, best: Finding) -> Finding:
@@ -131,10 +122,10 @@ class Search:
 
         The search looks at models as they are; what is gained there may be lost again in calibration.
         """
-        if self._trial is None or self._start is None or self._start.reduction == best.reduction:
+        if not self._worth.calibrates or self._start is None or self._start.reduction == best.reduction:
             return best
         self._say("what was found against its start, calibrated for a moment")
-        return min(best, self._start, key=lambda finding: self._calibrated(finding.reduction))
+        return min(best, self._start, key=lambda finding: self._worth.calibrated(finding.reduction))
 
     def take(self, candidate: Candidate) -> Finding:
         """A candidate as it is, without a search.
@@ -181,39 +172,20 @@ class Search:
     def _best_size(self, best: Candidate, sizes: Sequence[int | None]) -> Candidate:
         """A candidate at the best input size; at the model's own one unless a smaller one is clearly better."""
         candidates = [replace(best, size=size) for size in sizes]
-        if self._trial is None:
+        if not self._worth.calibrates:
             return self._best_calibrated(candidates)
         own, *smaller = candidates[:2]
-        return next((c for c in smaller if self._tried(c) <= SMALLER * self._tried(own)), own)
+        return next((c for c in smaller if self._worth.tried(c) <= SMALLER * self._worth.tried(own)), own)
 
     def _best_calibrated(self, candidates: Sequence[Candidate]) -> Candidate:
         """The candidate that is best once it is calibrated for a moment; without calibration, as it is.
 
         Methods and input sizes differ in how much calibrated weights make good: what was evicted or never seen is gone.
         """
-        if self._trial is None:
+        if not self._worth.calibrates:
             return self._rank(candidates, SOME, "the best starts")[0]
         self._say("the best starts, calibrated for a moment")
-        return min(candidates, key=self._tried)
-
-    def _tried(self, candidate: Candidate) -> float:
-        """Distance of a candidate after a quick calibration."""
-        reduction = self._reduction(candidate)
-        if reduction is None or self._trial is None:
-            return math.inf
-        question = _trial_of(reduction)
-        key, known = json.dumps(question, sort_keys=True), self.journal.knows(question)
-        self.allowance.spend(0 if key in self._paid else self._trial.gmacs, known=known)
-        self._paid.add(key)
-        return self._calibrated(reduction)
-
-    def _calibrated(self, reduction: Reduction) -> float:
-        """Distance of a reduction after a quick calibration, from the journal if it is there."""
-        assert self._trial is not None
-        question = _trial_of(reduction)
-        if not self.journal.knows(question):
-            self.journal.keep(question, self._trial.distance(reduction))
-        return self.journal.recall(question)
+        return min(candidates, key=self._worth.tried)
 
     def _variants(self, candidate: Candidate) -> list[Candidate]:
         """The same with other options: Theta of CATIS, weights inside a group."""
@@ -276,7 +248,7 @@ class Search:
                 others = {**dict(best.candidate.others), **dict.fromkeys(blocks, name)}
                 mixed = replace(best.candidate, others=tuple(sorted(others.items())))
                 better = name != best.candidate.method and self._accept(mixed)
-                if better and self._trial is not None and self._tried(mixed) >= self._tried(best.candidate):
+                if better and self._worth.calibrates and self._worth.tried(mixed) >= self._worth.tried(best.candidate):
                     self.best = best
 
     def _rank(self, candidates: Sequence[Candidate], views: int, what: str) -> list[Candidate]:
@@ -302,29 +274,7 @@ class Search:
         return self._values([candidate], images, views)[0]
 
     def _values(self, candidates: Sequence[Candidate], images: str, views: int | None) -> list[float]:
-        """Distances from vanilla; infinite for a candidate that does not reach the budget."""
-        reductions = [self._reduction(candidate) for candidate in candidates]
-        questions = [Question(made, images, views) for made in reductions if made is not None]
-        unknown = list({q.key: q for q in questions if not self.journal.knows(q.to_json())}.values())
-        for question in questions if self.best is not None else ():  # something must be found, however short the time
-            work = self._gmacs(question.reduction) * self._used[images](views)
-            self.allowance.spend(0 if question.key in self._paid else work, known=question not in unknown)
-            self._paid.add(question.key)
-        for question, value in zip(unknown, self._answer(unknown), strict=True):
-            self.journal.keep(question.to_json(), value)
-        known = iter([self.journal.recall(question.to_json()) for question in questions])
-        return [math.inf if made is None else next(known) for made in reductions]
-
-    def _reduction(self, candidate: Candidate) -> Reduction | None:
-        try:
-            return self.space.reduction(candidate)
-        except ValueError as error:
-            self._unreachable = str(error)
-            return None
-
-    def _gmacs(self, reduction: Reduction) -> float:
-        handle = self.space.handle
-        return count_macs(handle.cost_under(reduction), handle.facts, reduction, overhead=True) / 1e9
+        return self._worth.of(candidates, images, views, free=self.best is None)
 
     def _say(self, what: str) -> None:
         if self._tell is not None:
