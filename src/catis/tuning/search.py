@@ -28,9 +28,9 @@ MARGIN = 0.99
 """What is found must be this much better on the images that choose, or it is chance."""
 THETAS: tuple[dict[str, Any], ...] = ({}, {"w_cls": 0.8, "gamma": 0.25, "l_start": 4})
 """Options of CATIS to start from."""
-SMALLER = 0.95
-"""How much nearer a smaller input must come in a quick calibration. Its patches lie on another grid than vanilla's, so
-that a whole calibration makes good less there (DeiT-Ti at 0.36, 300 images: KL 0.24 at 208 pixels, 0.15 at 224)."""
+SMALLER, TIE = 0.95, 1.05
+"""How much nearer a smaller input must come, and what counts as level. Its patches lie on another grid than vanilla's,
+so that a whole calibration makes good less there (DeiT-Ti at 0.36, 300 images: KL 0.24 at 208 pixels, 0.15 at 224)."""
 GAINS = (1.0, 0.75, 0.55)
 """Gains of the size term to start from; on the models that were measured less than 1 was better."""
 Tell = Callable[[str, float], None]
@@ -175,7 +175,13 @@ class Search:
         if not self._worth.calibrates:
             return self._best_calibrated(candidates)
         own, *smaller = candidates[:2]
-        return next((c for c in smaller if self._worth.tried(c) <= SMALLER * self._worth.tried(own)), own)
+        return next((other for other in smaller if self._clearly_better(other, own)), own)
+
+    def _clearly_better(self, other: Candidate, own: Candidate) -> bool:
+        """Whether a candidate is nearer by far once calibrated for a moment, or before that and level afterwards."""
+        after, own_after = self._worth.tried(other), self._worth.tried(own)
+        before, own_before = (self._value(candidate, "choose", None) for candidate in (other, own))
+        return after < SMALLER * own_after or (before < SMALLER * own_before and after < TIE * own_after)
 
     def _best_calibrated(self, candidates: Sequence[Candidate]) -> Candidate:
         """The candidate that is best once it is calibrated for a moment; without calibration, as it is.
