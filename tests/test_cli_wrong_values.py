@@ -71,6 +71,8 @@ WRONG = {
     "--std": ["x"],
     "--store": ["photo.png"],
     "--threads": ["0", "100000"],
+    "--vanilla": ["nowhere.onnx"],
+    "--with": ["nowhere.onnx"],
     "--without": ["magic"],
     "-r": ["many", "-3", "1,2", "8:-7", "nan", "0.5,0.5"],
 }
