@@ -1,15 +1,16 @@
-"""Calibrates a reduced model block after block, each only as far as held-out answers come closer to vanilla's."""
+"""Calibrates a reduced model block after block, each only as far as held-out answers allow."""
 
 from __future__ import annotations
 
 import copy
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 
 import torch
 from torch import Tensor, nn
 
 from catis import hosts
+from catis.calibration.acceptance import Apart, HeldOut
 from catis.calibration.answers import answer_of, distances
 from catis.calibration.blocks import ModelBlocks, inputs_of
 from catis.calibration.fitting import BlockFit, Stream, check_layers
@@ -25,8 +26,6 @@ SHARES = (1.0, 0.5, 0.25)
 """Parts of a step that are tried: late blocks have few tokens, and a whole step follows their chance too far."""
 Progress = Callable[[int, int], None]
 """Called after each block with blocks done and blocks there are."""
-Apart = Mapping[bool, Tensor]
-"""Distances of held-out answers from vanilla's, of the clean images and of the corrupted ones."""
 Values = list[list[Tensor]]
 """Weight and bias of some layers."""
 Entered = Sequence[tuple[Tensor, TokenState]]
@@ -100,8 +99,8 @@ class Calibrator:
             self.image = view.images[:1]
         self.head = classifier_in(handle, self.image)
         self.fits = list(self._fits(self.image, own_size))
-        self.started: Apart = {}
-        self.reached: Apart = self.started
+        self._early = len(self.fits) // 2
+        self._waiting: list[tuple[BlockFit, Entered, Values]] = []
 
     def _stream(self, view: View, own_size: ModelBlocks | None) -> Stream:
         """A batch before the first block; the vanilla model gets the images before they were corrupted."""
@@ -121,7 +120,7 @@ class Calibrator:
 
     def run(self, progress: Progress | None = None) -> Outcome:
         """Fit all blocks, then the classifier."""
-        self.started = self.reached = self._distances(0, self._entered())
+        self.held = HeldOut(self._distances(0, self._entered()))
         outcome = Outcome(before=1.0, after=1.0)
         outcome.held_out = sum(len(stream.tokens) for stream in self.streams if stream.held_out)
         outcome.fitted = sum(len(stream.tokens) for stream in self.streams) - outcome.held_out
@@ -138,30 +137,56 @@ class Calibrator:
         return outcome
 
     def _try_block(self, fit: BlockFit, outcome: Outcome) -> None:
-        """Fit a block, and keep the largest share of the step that brings held-out answers closer, if any does."""
+        """Fit a block, and keep the largest share of the step that held-out answers allow, if any.
+
+        In the first half of the blocks a step that does not clearly harm may wait until a later one brings answers
+        closer: what is made good early pays in all blocks after it, more than answers show at once. What still waits in
+        the middle is taken back.
+        """
         entered, before = self._entered(), _values(fit.layers)
         fit.run(self.streams)
-        after = _values(fit.layers)
-        share = self._largest_share(fit, entered, before, after)
-        _set(fit.layers, before, after, share)
+        share, apart = self._largest_share(fit, entered, before, _values(fit.layers))
         if share < 1:
-            for stream, (tokens, state) in zip(self.streams, entered, strict=True):
-                stream.tokens, stream.state = fit.pass_by(tokens, state)
+            self._pass_by([fit], entered)
         outcome.shares.append(share)
-        outcome.after = self._score(self.reached)
+        if share:
+            self._waiting.append((fit, entered if not self._waiting else (), before))
+        if share and self.held.closer(apart):
+            self.held.take(apart)
+            self._waiting.clear()
+        elif self._waiting and fit.index + 1 == self._early:
+            self._take_back(outcome)
+        outcome.after = self.held.score()
 
-    def _largest_share(self, fit: BlockFit, entered: Entered, before: Values, after: Values) -> float:
-        """The largest share of a step that helps; a step that clearly harms is not tried in smaller shares."""
+    def _largest_share(self, fit: BlockFit, entered: Entered, before: Values, after: Values) -> tuple[float, Apart]:
+        """The largest share of a step that is allowed, put on the layers, and the distances with it."""
+        early, apart = fit.index < self._early, self.held.now
         for share in SHARES:
             _set(fit.layers, before, after, share)
             apart = self._distances(fit.index, entered)
-            if self._better(apart):
-                self.reached = apart
-                return share
-            gain, error = self._gain(apart)
-            if gain < -error:
+            farther = self.held.farther(apart)
+            if not farther if early else self.held.closer(apart):
+                return share, apart
+            if farther and not early:  # late fits that clearly harm do so in smaller shares too
                 break
-        return 0.0
+        _set(fit.layers, before, after, 0.0)
+        return 0.0, apart
+
+    def _take_back(self, outcome: Outcome) -> None:
+        """Undo the steps that wait."""
+        first, entered, _ = self._waiting[0]
+        for fit, _, before in self._waiting:
+            _set(fit.layers, before, before, 0.0)
+            outcome.shares[fit.index] = 0.0
+        self._pass_by(self.fits[first.index : self._early], entered)
+        self._waiting.clear()
+
+    def _pass_by(self, fits: Sequence[BlockFit], entered: Entered) -> None:
+        """Take the streams through some blocks as they are, from what entered the first."""
+        for stream, (tokens, state) in zip(self.streams, entered, strict=True):
+            for fit in fits:
+                tokens, state = fit.pass_by(tokens, state)
+            stream.tokens, stream.state = tokens, state
 
     def _try_head(self, outcome: Outcome) -> None:
         """Fit the classifier, and keep it if held-out answers come closer."""
@@ -176,35 +201,14 @@ class Calibrator:
         self.head.weight.add_(step[0])
         self.head.bias.add_(step[1])
         apart = self._distances(len(self.fits), self._entered())
-        if self._better(apart):
-            self.reached, outcome.head, outcome.after = apart, True, self._score(apart)
+        if self.held.closer(apart):
+            self.held.take(apart)
+            outcome.head, outcome.after = True, self.held.score()
         else:
             _set([self.head], before, before, 0.0)
 
     def _entered(self) -> Entered:
         return [(stream.tokens, stream.state) for stream in self.streams]
-
-    def _gain(self, apart: Apart) -> tuple[float, float]:
-        """How much closer held-out answers come, clean and corrupted ones counting alike, and its standard error.
-
-        Other weights merge other tokens, so answers move both ways by chance: a step that only seems to help costs more
-        later than it gains.
-        """
-        gains = [(self.reached[kind] - own) / self._unit(kind) for kind, own in apart.items()]
-        error = sum(float(gain.var()) / len(gain) for gain in gains) ** 0.5
-        return sum(float(gain.mean()) for gain in gains), error
-
-    def _better(self, apart: Apart) -> bool:
-        """Whether held-out answers come closer by more than the standard error, and clean ones do not go away."""
-        gain, error = self._gain(apart)
-        return gain > error and bool(apart[False].mean() <= self.reached[False].mean())
-
-    def _score(self, apart: Apart) -> float:
-        """Distance in units of what it was before, clean and corrupted images counting alike."""
-        return sum(float(own.mean()) / self._unit(kind) for kind, own in apart.items()) / len(apart)
-
-    def _unit(self, kind: bool) -> float:
-        return max(float(self.started[kind].mean()), 1e-9)
 
     def _distances(self, start: int, entered: Entered) -> Apart:
         """Distances of held-out clean and of corrupted images, with the blocks from `start` on as they are."""

@@ -22,8 +22,8 @@ from catis.tuning.values import Values
 
 __all__ = ["Finding", "Search"]
 
-FEW, SOME = 96, 192
-"""Views that starts and evolution look at; what is left is looked at whole."""
+FEW, SOME = 192, 384
+"""Views that starts, and then evolution, look at: with fewer, chance decides between neighbours."""
 MARGIN = 0.99
 """What is found must be this much better on the images that choose, or it is chance."""
 THETAS: tuple[dict[str, Any], ...] = ({}, {"w_cls": 0.8, "gamma": 0.25, "l_start": 4})
