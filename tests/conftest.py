@@ -8,11 +8,16 @@ os.environ.setdefault("ONEDNN_MAX_CPU_ISA", "AVX512_CORE_FP16")
 import pytest
 import torch
 from hypothesis import HealthCheck, settings
+from torch.utils.flop_counter import flop_registry
 
 from tests.browser import MISSING, find_chromium
 
 settings.register_profile("catis", deadline=None, max_examples=25, suppress_health_check=[HealthCheck.too_slow])
 settings.load_profile("catis")
+
+# FlopCounterMode of PyTorch before 2.15 leaves out attention on CPU.
+_ATTENTION = torch.ops.aten._scaled_dot_product_flash_attention
+flop_registry.setdefault(torch.ops.aten._scaled_dot_product_flash_attention_for_cpu, flop_registry[_ATTENTION])
 
 
 @pytest.fixture(autouse=True, scope="session")

@@ -16,9 +16,10 @@ from PIL import Image
 from torch import nn
 
 import catis
+from catis import hosts
 from catis.core.reduction import Reduction
 from catis.recipes import FILE_NAME, Recipe, load_recipe
-from tests.hosts.hf_models import build, inputs_for
+from tests.hosts.hf_models import BUILDERS, build, inputs_for, tensors
 
 NAMES = ("ViTForImageClassification", "DINOv3ViTModel", "SiglipVisionModel", "VideoMAEForVideoClassification")
 
@@ -181,3 +182,21 @@ def test_trainer_evaluate(tmp_path: Path) -> None:
     expected = float(nn.functional.cross_entropy(logits, torch.tensor([0, 1, 2, 3, 4, 0])))
     assert trainer.evaluate()["eval_loss"] == pytest.approx(expected, rel=1e-4)
     torch.testing.assert_close(torch.from_numpy(trainer.predict(data).predictions), logits, rtol=0, atol=1e-5)
+
+
+def shapes(model: nn.Module, inputs: dict[str, torch.Tensor]) -> dict[str, torch.Size] | str:
+    """Of every output; or the error, where transformers itself takes no empty batch."""
+    try:
+        return {name: tensor.shape for name, tensor in tensors(model(**inputs)).items()}
+    except RuntimeError as error:
+        return str(error)
+
+
+@pytest.mark.parametrize("name", sorted(BUILDERS))
+def test_an_empty_batch_has_vanillas_result(name: str) -> None:
+    model = build(name)
+    inputs = inputs_for(model, batch=0)
+    with torch.no_grad():
+        expected = shapes(model, inputs)
+        for method in ("tome", "mctf" if hosts.find(model).facts.has_cls else "pitome"):
+            assert shapes(catis.apply(model, method, r=2), inputs) == expected

@@ -31,7 +31,8 @@ def writing_out_attention() -> Iterator[None]:
 
 def attention_is_written_out() -> bool:
     """Whether a graph is made that has attention maps in it."""
-    return _written_out.get() and torch.compiler.is_exporting()
+    # In this order: torch.compile before 2.14 cannot read a ContextVar.
+    return torch.compiler.is_exporting() and _written_out.get()
 
 
 def activation_in_graph(features: Tensor) -> Tensor:

@@ -14,6 +14,7 @@ from typing import Any
 from torch import nn
 
 from catis.hosts.hf_model import PREFIX_ONLY
+from catis.hosts.swap import with_the_same_weights
 
 __all__ = ["reads_patches", "telling", "vit_in"]
 
@@ -49,8 +50,9 @@ def telling(forward: Callable[..., Any], inside: str) -> Callable[..., Any]:
 
     @wraps(forward)
     def tell(model: Any, *args: Any, **kwargs: Any) -> Any:
-        reduction = getattr(getattr(model, inside), "catis_reduction", None)
+        vit = getattr(model, inside)
+        reduction = getattr(vit, "catis_reduction", None)
         told = {} if reduction is None or not reduction.head_only else {PREFIX_ONLY: True}
-        return forward(model, *args, **kwargs, **told)
+        return with_the_same_weights(vit, forward, model, *args, **kwargs, **told)
 
     return tell

@@ -11,7 +11,7 @@ from torch import Tensor, nn
 
 from catis.core.reduction import Reduction
 from catis.hosts.correction import Calibrated, Correction
-from catis.hosts.swap import base_class, reduced_class, set_class
+from catis.hosts.swap import EXCHANGES, base_class, reduced_class, set_class
 from catis.hosts.weights import find_places, give_back, original_weights, replace_weights
 
 __all__ = ["Installation"]
@@ -72,17 +72,19 @@ class Installation(ABC):
             ValueError: A parameter cannot be replaced.
         """
         places = None if correction is None else find_places(self.model, correction.values)
-        self._give_back()
-        if correction is not None and places is not None:
-            replaced = replace_weights(places, correction.values)
-            vars(self.vit)["catis_calibrated"] = Calibrated(correction, replaced)
+        with self._exchange(correction):
+            self._give_back()
+            if correction is not None and places is not None:
+                replaced = replace_weights(places, correction.values)
+                vars(self.vit)["catis_calibrated"] = Calibrated(correction, replaced)
         vars(self.vit)["catis_reduction"] = reduction  # before the class: another thread may be about to call it
         base = base_class(self.vit)
         set_class(self.vit, base if reduction.is_vanilla else reduced_class(base, type(self)))
 
     def uninstall(self) -> None:
         """Make a reduced model the vanilla one again, weights too; a vanilla one is left alone."""
-        self._give_back()
+        with self._exchange(None):
+            self._give_back()
         set_class(self.vit, base_class(self.vit))
         vars(self.vit).pop("catis_reduction", None)
 
@@ -95,6 +97,19 @@ class Installation(ABC):
             yield
         finally:
             self.uninstall() if before is None else self.install(before, weights)
+
+    @contextmanager
+    def _exchange(self, correction: Correction | None) -> Iterator[None]:
+        """Count an exchange of weights where there is one, so that a call that runs meanwhile can tell."""
+        if correction is None and self._calibrated is None:
+            yield
+            return
+        count = vars(self.vit).get(EXCHANGES, 0)
+        vars(self.vit)[EXCHANGES] = count + 1
+        try:
+            yield
+        finally:
+            vars(self.vit)[EXCHANGES] = count + 2
 
     def _give_back(self) -> None:
         if self._calibrated is not None:

@@ -15,6 +15,7 @@ from functools import cache, wraps
 from types import MethodType
 from typing import TYPE_CHECKING, Any
 
+import torch
 from torch import nn
 from torch.fx import Proxy
 
@@ -23,7 +24,19 @@ from catis.core.reduction import Reduction
 if TYPE_CHECKING:
     from catis.hosts.installation import Installation
 
-__all__ = ["Reduced", "base_class", "reduced_class", "set_class", "vanilla_unless_reduced"]
+__all__ = [
+    "EXCHANGES",
+    "Reduced",
+    "base_class",
+    "reduced_class",
+    "set_class",
+    "vanilla_unless_reduced",
+    "with_the_same_weights",
+]
+
+EXCHANGES = "catis_exchanges"
+"""Attribute of a model that had calibrated weights: how often they were exchanged, counted before and after, so that it
+is odd in the midst of it."""
 
 
 _NOT_TRACED = (
@@ -105,6 +118,26 @@ def vanilla_unless_reduced(vanilla: Callable[..., Any], reduced: Callable[..., A
             raise ValueError(_NOT_TRACED)
         if reduction is None or reduction.is_vanilla or images is None or images.shape[0] == 0:
             return vanilla(model, *args, **kwargs)
-        return reduced(model, reduction, *args, **kwargs)
+        return with_the_same_weights(model, reduced, model, reduction, *args, **kwargs)
 
     return method
+
+
+def with_the_same_weights(vit: nn.Module, call: Callable[..., Any], /, *args: Any, **kwargs: Any) -> Any:
+    """Make a call during which nobody exchanges calibrated weights of a Vision Transformer.
+
+    A compiled call is not watched: what it reads of the model is read when it is compiled.
+
+    Raises:
+        RuntimeError: Another thread did.
+    """
+    if torch.compiler.is_compiling():
+        return call(*args, **kwargs)
+    exchanges = vars(vit).get(EXCHANGES, 0)
+    result = call(*args, **kwargs)
+    if exchanges % 2 or vars(vit).get(EXCHANGES, 0) != exchanges:
+        raise RuntimeError(
+            f"another thread put calibrated weights on this {base_class(vit).__name__}, or took them off, during the "
+            "call: some layers had old ones, some new ones. Call it again, and hold a lock around apply and remove"
+        )
+    return result
