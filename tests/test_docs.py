@@ -7,12 +7,15 @@ import re
 import runpy
 import shlex
 import subprocess
+import sys
 from pathlib import Path
 
+import numpy as np
 import pytest
 import timm
 import transformers
 import typer
+from PIL import Image
 
 import catis
 from catis.cli import app
@@ -60,6 +63,22 @@ def test_the_readme_has_a_snippet():
 
 def test_the_readme_is_short():
     assert len(README.splitlines()) <= 150
+
+
+def test_the_first_picture_of_the_readme_moves_and_catis_makes_it(tmp_path, monkeypatch):
+    """Before and after, block by block, from the script that the picture's page names; nothing is drawn by hand."""
+    first = re.search(r"!\[[^]]*\]\(([^)]+)\)", README)
+    assert first is not None
+    assert first[1] == "docs/img/strip.gif"
+    monkeypatch.setattr(sys, "argv", ["strip.py", str(tmp_path / "strip.gif")])
+    runpy.run_path(str(ROOT / "examples" / "strip.py"), run_name="__main__")
+    with Image.open(ROOT / first[1]) as shown, Image.open(tmp_path / "strip.gif") as again:
+        assert shown.n_frames == again.n_frames > 12
+        for frame in (0, shown.n_frames - 1):
+            shown.seek(frame)
+            again.seek(frame)
+            pair = [np.asarray(one.convert("RGB"), float) for one in (shown, again)]
+            assert np.abs(pair[0] - pair[1]).mean() < 2
 
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
