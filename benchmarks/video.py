@@ -2,7 +2,7 @@
 
     python benchmarks/video.py                    # writes results/video-reading.csv
 
-In seconds of processor time per clip, so other work on the machine hardly matters; what it decodes is one thread's work.
+In seconds of processor time per clip, so other work on the machine hardly matters.
 """
 
 import argparse

@@ -1,4 +1,4 @@
-"""Numbers of docs/zoo.md that no card has: how fast pictures are drawn, what the inserted blocks add, the weak classifier.
+"""Numbers of docs/zoo.md that no card has: speed of drawing, what the inserted blocks add, the weak classifier.
 
     python benchmarks/zoo.py                      # writes results/zoo.csv; some minutes on one core
 
@@ -17,7 +17,7 @@ from catis import zoo
 from catis.zoo import weak
 
 GROWN = {"tiny-12": ("tiny-6", 480), "tiny-24": ("tiny-12", 240)}
-"""A deeper model, the one that it was grown from (every other block is inserted), and how many test images to judge by."""
+"""A deeper model, the one that it was grown from, and how many test images to judge by."""
 DRAWN = 96
 VALIDATION = 960
 

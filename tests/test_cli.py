@@ -2,6 +2,7 @@
 
 import os
 import re
+import resource
 import shutil
 import subprocess
 import sys
@@ -257,6 +258,15 @@ def test_help_imports_nothing_heavy():
     assert done.returncode == 0, done.stderr
     for name in names:
         assert name in done.stdout
+
+
+@pytest.mark.parametrize("name", ["eval", "diagnose", "sweep", "bench", "results", "export"])
+def test_help_takes_less_than_a_second(name):
+    """Of processor time, which is the time it takes where nothing else runs."""
+    before = resource.getrusage(resource.RUSAGE_CHILDREN)
+    subprocess.run([sys.executable, "-m", "catis", name, "--help"], capture_output=True, check=True, timeout=120)
+    after = resource.getrusage(resource.RUSAGE_CHILDREN)
+    assert after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime < 1.0
 
 
 def test_options_stand_in_groups_and_paragraphs_fill_the_line():

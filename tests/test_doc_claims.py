@@ -97,13 +97,17 @@ def test_every_table_with_measurements_has_a_source(name):
     text = re.sub(r"^```.*?^```$", "", page(name), flags=re.DOTALL | re.MULTILINE)
     for table in tables(text):
         head = " | ".join(table[0]).strip()
-        if any(re.search(r"\d\.\d|\d ?%", cell) for row in table for cell in row) and not head.startswith(NO_MEASUREMENTS):
+        if any(re.search(r"\d\.\d|\d ?%", cell) for row in table for cell in row) and not head.startswith(
+            NO_MEASUREMENTS
+        ):
             (source,) = {source for begin, source in TABLE_SOURCES.items() if head.startswith(begin)}
             assert_source(source)
 
 
 def test_a_number_without_a_source_would_be_seen():
-    text = prose("It is 3.5 % better, `r=0.1`, in 4 to 8 ms.\n\n| 1.5 | a |\n\n```\n7.5 s\ncatis demo  # 13 seconds\n```\n")
+    text = prose(
+        "It is 3.5 % better, `r=0.1`, in 4 to 8 ms.\n\n| 1.5 | a |\n\n```\n7.5 s\ncatis demo  # 13 seconds\n```\n"
+    )
     assert [one[0] for one in measurements(text)] == ["3.5", "4", "8", "13"]
     wrong = Claim("README.md", "With {} % of the multiply-adds", lambda: [99.0])
     with pytest.raises(AssertionError, match="99"):
@@ -121,7 +125,9 @@ def test_the_tolerance_of_an_export():
 def test_dinov3_of_the_page():
     with torch.device("meta"):
         model = hf.DINOv3ViTModel(hf.DINOv3ViTConfig(**DINOV3_7B)).eval()
-    assert f"DINOv3-7B: {catis.gmacs(model):.1f} GMACs, {catis.gmacs(model, r=4):.1f} at r=4" in page("docs/huggingface.md")
+    assert f"DINOv3-7B: {catis.gmacs(model):.1f} GMACs, {catis.gmacs(model, r=4):.1f} at r=4" in page(
+        "docs/huggingface.md"
+    )
 
 
 def test_the_claims_of_the_paper_beside_ours():

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-
 import catis
 from catis.app.photos import MOST_BYTES, MOST_PIXELS
 from catis.bench.explain import SUSPICIOUS
@@ -44,7 +43,11 @@ def cost_of_mctf() -> list[float]:
 def bench_rows(columns: int) -> list[list[str]]:
     """Rows of the output in docs/bench.md that have so many columns."""
     lines = [line.split() for line in page("docs/bench.md").splitlines()]
-    return [line for line in lines if len(line) == columns and line[0] in "18" and line[1] in ("vanilla", "tome", "mctf", "catis")]
+    return [
+        line
+        for line in lines
+        if len(line) == columns and line[0] in "18" and line[1] in ("vanilla", "tome", "mctf", "catis")
+    ]
 
 
 def choosing_of_mctf() -> list[float]:
@@ -91,11 +94,13 @@ def error_of_a_share() -> list[float]:
     return [(0.95 * 0.05 / 300) ** 0.5]
 
 
-
-
 CLAIMS = [
     Claim("README.md", "With {} % of the multiply-adds", TUNED),
-    Claim("README.md", "is right on {} % instead of {} %; feeding it a smaller image keeps {} %, ToMe at constant r {} %", TUNED),
+    Claim(
+        "README.md",
+        "is right on {} % instead of {} %; feeding it a smaller image keeps {} %, ToMe at constant r {} %",
+        TUNED,
+    ),
     Claim("README.md", "With half of them it is right on {} %", TUNED),
     Claim("README.md", "vanilla on {} %, a smaller image on {} %", TUNED),
     Claim("README.md", "where {} times fewer multiply-adds are left", SPEEDS),
@@ -109,16 +114,28 @@ CLAIMS = [
     Claim("docs/budget.md", "the same to rounding: {} in float64", "tests/hosts/test_head_only.py"),
     Claim("docs/budget.md", "what this alone saves ({} on a ViT-Ti)", last_block_alone),
     Claim("docs/demo.md", "difference, {} % bootstrap interval", "the usual level"),
-    Claim("docs/demo.md", "smallest r that loses more than {} points", "tests/demo/test_findings.py::test_exactly_five_points_are_not_more_than_five"),
+    Claim(
+        "docs/demo.md",
+        "smallest r that loses more than {} points",
+        "tests/demo/test_findings.py::test_exactly_five_points_are_not_more_than_five",
+    ),
     Claim("docs/demo.md", "or budget={}, no search", "by hand"),
     Claim("docs/evaluation.md", "Intervals are Wilson's, {} %", "the usual level"),
     Claim("docs/evaluation.md", "its {} % bootstrap interval", "the usual level"),
-    Claim("docs/evaluation.md", "bounds it ({} GB)", "tests/test_doc_claims.py::test_the_cache_has_the_limit_of_the_pages"),
-    Claim("docs/evaluation.md", "points={}, low={}, high={}, p_value={})", "tests/test_doc_claims.py::test_the_comparison_of_the_page"),
+    Claim(
+        "docs/evaluation.md", "bounds it ({} GB)", "tests/test_doc_claims.py::test_the_cache_has_the_limit_of_the_pages"
+    ),
+    Claim(
+        "docs/evaluation.md",
+        "points={}, low={}, high={}, p_value={})",
+        "tests/test_doc_claims.py::test_the_comparison_of_the_page",
+    ),
     Claim("docs/export.md", "by more than `...` ({})", "tests/test_doc_claims.py::test_the_tolerance_of_an_export"),
     Claim("docs/export.md", "ONNX Runtime {} and OpenVINO {}: run", "by hand"),
     Claim("docs/export.md", "with TensorRT {}'s own list", "by hand"),
-    Claim("docs/export.md", "catis {} (batch 1) and {} (batch 8), tome {} and {}", "pending: python benchmarks/export.py"),
+    Claim(
+        "docs/export.md", "catis {} (batch 1) and {} (batch 8), tome {} and {}", "pending: python benchmarks/export.py"
+    ),
     Claim("docs/export.md", "the standard error of each figure is about {}", error_of_a_share),
     Claim("docs/huggingface.md", "in float64 is within {} of a slow", "tests/hosts/test_hf_reduced.py"),
     Claim("docs/huggingface.md", "DINOv3-7B: {} GMACs, {} at r=4", "tests/test_doc_claims.py::test_dinov3_of_the_page"),
@@ -126,11 +143,17 @@ CLAIMS = [
     Claim("docs/multimodal.md", "in float64 within {} of a slow", "tests/hosts/test_towers.py"),
     Claim("docs/performance.md", "MAC ratio: {} means", "by hand"),
     Claim("docs/performance.md", "read differences below {} as noise", "by hand"),
-    Claim("docs/performance.md", "{}, {} and {} for ToMe, and {}, {} and {} for CATIS", "python benchmarks/efficiency.py"),
+    Claim(
+        "docs/performance.md", "{}, {} and {} for ToMe, and {}, {} and {} for CATIS", "python benchmarks/efficiency.py"
+    ),
     Claim("docs/performance.md", "a ViT-Ti by {} to {} %", gain_at_batch_1),
     Claim("docs/performance.md", "ViT-Ti at r=8 ({})", lambda: [speeds("tiny", 1, 8)["mctf"]]),
     Claim("docs/performance.md", "between {} % less and {} % more time than ToMe", catis_beside_tome),
-    Claim("docs/performance.md", "products alone would give {} at r=8", "catis bench vit_tiny_patch16_224 -m tome -r 8 --batch-size 1"),
+    Claim(
+        "docs/performance.md",
+        "products alone would give {} at r=8",
+        "catis bench vit_tiny_patch16_224 -m tome -r 8 --batch-size 1",
+    ),
     Claim("docs/performance.md", "choosing takes {} to {} times as long", choosing_of_mctf),
     Claim("docs/performance.md", "That costs {} to {} % of the speed", cost_of_mctf),
     Claim("docs/performance.md", "it gave {} (ToMe) and {} (CATIS)", "python benchmarks/efficiency.py"),
@@ -138,17 +161,31 @@ CLAIMS = [
     Claim("docs/performance.md", "peaks at {} MB against vanilla's {}", megabytes),
     Claim("docs/recipes.md", "tiny-6 times {}, nothing was fitted", "by hand"),
     Claim("docs/seeing.md", "with {} % intervals", "the usual level"),
-    Claim("docs/video.md", "reading took {} s of one core per clip for one view, {} s for",
-          lambda: measured("video-reading.csv", "views", "seconds_per_clip").values()),
-    Claim("docs/video.md", "{} MB per view, {} GB for the 3783 clips of the first test list, {} GB with", bytes_of_views),
+    Claim(
+        "docs/video.md",
+        "reading took {} s of one core per clip for one view, {} s for",
+        lambda: measured("video-reading.csv", "views", "seconds_per_clip").values(),
+    ),
+    Claim(
+        "docs/video.md", "{} MB per view, {} GB for the 3783 clips of the first test list, {} GB with", bytes_of_views
+    ),
     Claim("docs/video.md", "by default ({} GB)", "tests/test_doc_claims.py::test_the_cache_has_the_limit_of_the_pages"),
-    Claim("docs/zoo.md", "About {} images per second per core (hard: {})",
-          lambda: zoo("clean images per second", "hard images per second")),
+    Claim(
+        "docs/zoo.md",
+        "One core drew {} images per second (hard: {})",
+        lambda: zoo("clean images per second", "hard images per second"),
+    ),
     Claim("docs/zoo.md", "label smoothing {}; weight decay {}", "training/train_zoo.py"),
     Claim("docs/zoo.md", "In the first {} % of the run", "training/README.md"),
     Claim("docs/zoo.md", "After 300 steps {} % of 960", after_300_steps),
-    Claim("docs/zoo.md", "still right on {} % of 480 test images ({} % with them)",
-          lambda: zoo("tiny-12 without inserted blocks, % right", "tiny-12, % right")),
-    Claim("docs/zoo.md", "without its twelve on {} % of 240 ({} % with them)",
-          lambda: zoo("tiny-24 without inserted blocks, % right", "tiny-24, % right")),
-]  # fmt: skip
+    Claim(
+        "docs/zoo.md",
+        "still right on {} % of 480 test images ({} % with them)",
+        lambda: zoo("tiny-12 without inserted blocks, % right", "tiny-12, % right"),
+    ),
+    Claim(
+        "docs/zoo.md",
+        "without its twelve on {} % of 240 ({} % with them)",
+        lambda: zoo("tiny-24 without inserted blocks, % right", "tiny-24, % right"),
+    ),
+]

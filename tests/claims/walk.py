@@ -53,7 +53,5 @@ def measurements(text: str) -> list[re.Match[str]]:
         ['4', '8', '0.31', '1e-9']
     """
     return [
-        one
-        for one in re.finditer(NUMBER, text)
-        if "." in one[0] or "e" in one[0] or re.match(RANGE, text[one.end() :])
+        one for one in re.finditer(NUMBER, text) if "." in one[0] or "e" in one[0] or re.match(RANGE, text[one.end() :])
     ]

@@ -79,7 +79,8 @@ def test_it_can_be_read_wide_and_narrow_in_light_and_dark(chromium, report, widt
     user = Watched(chromium, viewport={"width": width, "height": 844}, color_scheme=scheme)
     user.page.goto(report)
     assert user.page.evaluate("() => document.scrollingElement.scrollWidth") <= width
-    inks = "s => Array.from(document.querySelectorAll(s)).map(e => getComputedStyle(e)[e.ownerSVGElement ? 'fill' : 'color'])"
+    ink = "getComputedStyle(e)[e.ownerSVGElement ? 'fill' : 'color']"
+    inks = f"s => Array.from(document.querySelectorAll(s)).map(e => {ink})"
     paper = brightness(user.page.evaluate("() => getComputedStyle(document.body).backgroundColor"))
     assert (paper > 128) == (scheme == "light")
     for what in ("h1", "td", "svg text"):
