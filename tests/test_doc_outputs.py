@@ -94,3 +94,12 @@ def test_int8_shares_are_of_so_many_images():
     assert "top-1 class of 3 images in a hundred on the vanilla ViT-Ti, and of 5 or 6 on a reduced one" in " ".join(
         page("docs/export.md").split()
     )
+
+
+def test_the_trace_of_a_transformers_model():
+    """Random weights, so who merged and who went is chance; how many is not."""
+    rows = re.findall(r"^ +(\d+) +(\d+) +(\d+) +([\d.]+) +([\d.]+) +\d+$", page("docs/huggingface.md"), re.MULTILINE)
+    assert [row[0] for row in rows] == ["1", "2", "12"]
+    for block, before, left, merged, evicted in rows:
+        assert (int(before), int(left)) == (196 - 8 * (int(block) - 1), 196 - 8 * int(block))
+        assert float(merged) + float(evicted) == 8

@@ -39,26 +39,27 @@ def test_doctests_are_found():
     assert any(test.examples for test in finder.find(importlib.import_module("catis.api")))
 
 
-def blocks(text: str, language: str) -> list[str]:
-    return re.findall(rf"```{language}\n(.*?)```", text, re.DOTALL)
-
-
 RUNNABLE = [
     ROOT / "README.md",
     *(ROOT / "docs" / page for page in ("api.md", "budget.md", "extending.md", "hosts.md", "multimodal.md")),
 ]
-SNIPPETS = [(page.name, code) for page in RUNNABLE for code in blocks(page.read_text(), "python")]
+SHOWN = r"```python\n(.*?)```(?:\n```\n(.*?)```)?"  # a block of output right below the code is what the code prints
+SNIPPETS = [(page.name, *found) for page in RUNNABLE for found in re.findall(SHOWN, page.read_text(), re.DOTALL)]
 
 
-@pytest.mark.parametrize(("page", "code"), SNIPPETS, ids=[f"{page}-{i}" for i, (page, _) in enumerate(SNIPPETS)])
-def test_python_of_the_pages_runs(page, code, tmp_path, monkeypatch):
+@pytest.mark.parametrize(
+    ("page", "code", "output"), SNIPPETS, ids=[f"{page}-{i}" for i, (page, *_) in enumerate(SNIPPETS)]
+)
+def test_python_of_the_pages_runs_and_prints_what_they_show(page, code, output, tmp_path, monkeypatch, capsys):
     monkeypatch.chdir(tmp_path)
     (tmp_path / "snippet.py").write_text(code)
     runpy.run_path("snippet.py")
+    assert not output or capsys.readouterr().out == output
 
 
-def test_the_readme_has_a_snippet():
-    assert any(page == "README.md" for page, _ in SNIPPETS)
+def test_the_readme_has_a_snippet_and_some_page_an_output():
+    assert any(page == "README.md" for page, *_ in SNIPPETS)
+    assert any(output for *_, output in SNIPPETS)
 
 
 def test_the_readme_is_short():

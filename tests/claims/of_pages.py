@@ -23,6 +23,11 @@ def speeds(model: str, batch: int, r: int) -> dict[str, float]:
     return {row[2]: float(row[6].split(" ")[0]) for row in wanted}
 
 
+def macs_saved() -> list[float]:
+    model = load_model("vit_tiny_patch16_224")
+    return [catis.gmacs(model) / catis.gmacs(model, "tome", r=13)]
+
+
 def gain_at_batch_1() -> list[float]:
     gains = [100 * (speed - 1) for method, speed in speeds("tiny", 1, 8).items() if method != "mctf"]
     return [min(gains), max(gains)]
@@ -103,7 +108,7 @@ CLAIMS = [
     ),
     Claim("README.md", "With half of them it is right on {} %", TUNED),
     Claim("README.md", "vanilla on {} %, a smaller image on {} %", TUNED),
-    Claim("README.md", "where {} times fewer multiply-adds are left", SPEEDS),
+    Claim("README.md", "where {} times fewer multiply-adds are left", macs_saved),
     Claim("README.md", "ToMe {} times, ToFu {}, PiToMe {}, CATIS {}, MCTF {} times as fast", SPEEDS),
     Claim("README.md", "a ViT-Ti gains {} to {} % at r=8", gain_at_batch_1),
     Claim("docs/api.md", "40 of 196 patch tokens left, {} of {} GMACs", small_vit),
