@@ -10,6 +10,7 @@ import sys
 import numpy as np
 import pytest
 import timm
+import transformers
 from PIL import Image
 from safetensors.torch import save_file
 from typer.testing import CliRunner
@@ -99,6 +100,18 @@ def test_show_takes_a_checkpoint(photo, tmp_path):
     assert result.exit_code == 0, result.output
     assert "random weights" not in result.output
     assert out.is_file()
+
+
+def test_show_names_the_classes_of_a_transformers_folder(photo, tmp_path):
+    config = transformers.ViTConfig(
+        hidden_size=32, num_hidden_layers=2, num_attention_heads=2, intermediate_size=48, image_size=32, patch_size=8,
+        id2label={0: "cup", 1: "boat"},
+    )  # fmt: skip
+    transformers.ViTForImageClassification(config).save_pretrained(tmp_path / "mine")
+    result = run("show", photo, "--model", tmp_path / "mine", "-r", 3, "--out", tmp_path / "out.png")
+    assert result.exit_code == 0, result.output
+    assert re.search(r"photo\.png: (cup|boat) before", result.output)
+    assert "random weights" not in result.output
 
 
 def test_show_says_when_weights_are_random(photo, tmp_path):

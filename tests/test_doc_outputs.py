@@ -4,11 +4,15 @@ import re
 
 import pytest
 import timm
+from PIL import Image
 from scipy.stats import binomtest
+from typer.testing import CliRunner
 
 import catis
+import catis.zoo
+from catis.cli import app
 from tests.claims.of_pages import bench_rows
-from tests.test_doc_numbers import SHORT, page, real, tables
+from tests.test_doc_numbers import SHORT, page, real, tables, without_rules
 from tests.test_doc_tables import assert_rounded
 
 
@@ -103,3 +107,12 @@ def test_the_trace_of_a_transformers_model():
     for block, before, left, merged, evicted in rows:
         assert (int(before), int(left)) == (196 - 8 * (int(block) - 1), 196 - 8 * int(block))
         assert float(merged) + float(evicted) == 8
+
+
+def test_the_picture_that_is_shown_is_made_again(tmp_path, monkeypatch):
+    """Its photo is image 7 of the zoo's test split."""
+    monkeypatch.chdir(tmp_path)
+    Image.fromarray(catis.zoo.dataset("clean", split="test", n=24)[7][0]).save("photo.png")
+    ((words, output),) = re.findall(r"^\$ catis (show .*)\n((?:.*\n)+?)```", page("docs/api.md"), re.MULTILINE)
+    printed = CliRunner().invoke(app, words.split(), env={"COLUMNS": "200"}).output
+    assert without_rules(printed) == without_rules(output)
