@@ -105,14 +105,18 @@ def answer(choices: Choices, photo: Photo, settings: Settings) -> Answer:
         apply(reduced, settings.way, budget=settings.budget)
     else:
         apply(reduced, recipe=recipe)
-    preprocessing = hosts.find(model).preprocessing()
+    handle = hosts.find(model)
+    preprocessing = handle.preprocessing()
     pixels = photo.pixels(preprocessing)
     images, name = batch_images([pixels], preprocessing, model), name_classes(model)
     with torch.inference_mode():
-        traced, *outputs = trace(reduced, images), model(images), reduced(images)  # a trace may lack the classifier
+        traced, before = trace(reduced, images), handle.logits(model(images))
+        after = handle.logits(traced.output)
+        if after is None:  # the trace of a transformers classifier ends before its head
+            after = handle.logits(reduced(images))
         ms_before, ms_after, rounds = _times(lambda: model(images), lambda: reduced(images))
     return Answer(
-        settings, pixels, *(_guesses(hosts.find(model).logits(output), name) for output in outputs),
+        settings, pixels, _guesses(before, name), _guesses(after, name),
         traced, compare_macs(model, recipe_of(reduced).reduction), recipe_of(reduced), ms_before, ms_after, rounds,
     )  # fmt: skip
 
