@@ -98,7 +98,7 @@ claim(
 )
 claim("a star marks p < {} in an exact McNemar", "the usual level")
 claim("Of the {} differences from ToMe {} have one", stars)
-claim("vanilla (all p >= {} in `...`)", "catis results STORE --against vanilla")
+claim("vanilla (all p >= {}; `...` lists them)", "catis results STORE --against vanilla")
 claim(
     "at {} % fewer multiply-adds",
     lambda: [100 * (1 - float(real("DeiT-Ti", False, "tome", 8)["gmacs"]) / head("DeiT-Ti", False)[-1])],
