@@ -158,4 +158,4 @@ def test_a_reducing_block_has_few_nodes(method: str, most: int, tmp_path: Path) 
     if method == "catis":
         text = (Path(__file__).parents[2] / "docs" / "export.md").read_text()
         (listed,) = re.findall(r"A graph under CATIS uses:\n\n```\n(.*?)```", text, re.DOTALL)
-        assert sorted(counts[method]) == listed.split()
+        assert set(counts[method]) <= set(listed.split())
