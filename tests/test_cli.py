@@ -2,6 +2,7 @@
 
 import os
 import re
+import resource
 import shutil
 import subprocess
 import sys
@@ -9,6 +10,7 @@ import sys
 import numpy as np
 import pytest
 import timm
+import transformers
 from PIL import Image
 from safetensors.torch import save_file
 from typer.testing import CliRunner
@@ -98,6 +100,18 @@ def test_show_takes_a_checkpoint(photo, tmp_path):
     assert result.exit_code == 0, result.output
     assert "random weights" not in result.output
     assert out.is_file()
+
+
+def test_show_names_the_classes_of_a_transformers_folder(photo, tmp_path):
+    config = transformers.ViTConfig(
+        hidden_size=32, num_hidden_layers=2, num_attention_heads=2, intermediate_size=48, image_size=32, patch_size=8,
+        id2label={0: "cup", 1: "boat"},
+    )  # fmt: skip
+    transformers.ViTForImageClassification(config).save_pretrained(tmp_path / "mine")
+    result = run("show", photo, "--model", tmp_path / "mine", "-r", 3, "--out", tmp_path / "out.png")
+    assert result.exit_code == 0, result.output
+    assert re.search(r"photo\.png: (cup|boat) before", result.output)
+    assert "random weights" not in result.output
 
 
 def test_show_says_when_weights_are_random(photo, tmp_path):
@@ -257,6 +271,15 @@ def test_help_imports_nothing_heavy():
     assert done.returncode == 0, done.stderr
     for name in names:
         assert name in done.stdout
+
+
+@pytest.mark.parametrize("name", ["eval", "diagnose", "sweep", "bench", "results", "export"])
+def test_help_takes_less_than_a_second(name):
+    """Of processor time, which is the time it takes where nothing else runs."""
+    before = resource.getrusage(resource.RUSAGE_CHILDREN)
+    subprocess.run([sys.executable, "-m", "catis", name, "--help"], capture_output=True, check=True, timeout=120)
+    after = resource.getrusage(resource.RUSAGE_CHILDREN)
+    assert after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime < 1.0
 
 
 def test_options_stand_in_groups_and_paragraphs_fill_the_line():

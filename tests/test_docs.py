@@ -7,12 +7,15 @@ import re
 import runpy
 import shlex
 import subprocess
+import sys
 from pathlib import Path
 
+import numpy as np
 import pytest
 import timm
 import transformers
 import typer
+from PIL import Image
 
 import catis
 from catis.cli import app
@@ -36,30 +39,49 @@ def test_doctests_are_found():
     assert any(test.examples for test in finder.find(importlib.import_module("catis.api")))
 
 
-def blocks(text: str, language: str) -> list[str]:
-    return re.findall(rf"```{language}\n(.*?)```", text, re.DOTALL)
-
-
 RUNNABLE = [
     ROOT / "README.md",
     *(ROOT / "docs" / page for page in ("api.md", "budget.md", "extending.md", "hosts.md", "multimodal.md")),
 ]
-SNIPPETS = [(page.name, code) for page in RUNNABLE for code in blocks(page.read_text(), "python")]
+SHOWN = r"```python\n(.*?)```(?:\n```\n(.*?)```)?"  # a block of output right below the code is what the code prints
+SNIPPETS = [(page.name, *found) for page in RUNNABLE for found in re.findall(SHOWN, page.read_text(), re.DOTALL)]
 
 
-@pytest.mark.parametrize(("page", "code"), SNIPPETS, ids=[f"{page}-{i}" for i, (page, _) in enumerate(SNIPPETS)])
-def test_python_of_the_pages_runs(page, code, tmp_path, monkeypatch):
+@pytest.mark.parametrize(
+    ("page", "code", "output"), SNIPPETS, ids=[f"{page}-{i}" for i, (page, *_) in enumerate(SNIPPETS)]
+)
+def test_python_of_the_pages_runs_and_prints_what_they_show(page, code, output, tmp_path, monkeypatch, capsys):
     monkeypatch.chdir(tmp_path)
     (tmp_path / "snippet.py").write_text(code)
     runpy.run_path("snippet.py")
+    assert not output or capsys.readouterr().out == output
 
 
-def test_the_readme_has_a_snippet():
-    assert any(page == "README.md" for page, _ in SNIPPETS)
+def test_the_readme_has_a_snippet_and_some_page_an_output():
+    assert any(page == "README.md" for page, *_ in SNIPPETS)
+    assert any(output for *_, output in SNIPPETS)
 
 
 def test_the_readme_is_short():
     assert len(README.splitlines()) <= 150
+
+
+def test_the_first_picture_of_the_readme_moves_and_catis_makes_it(tmp_path, monkeypatch):
+    """Before and after, block by block, from the script that the picture's page names; nothing is drawn by hand."""
+    first = re.search(r"!\[[^]]*\]\(([^)]+)\)", README)
+    assert first is not None
+    assert first[1] == "docs/img/strip.gif"
+    monkeypatch.setattr(sys, "argv", ["strip.py", str(tmp_path / "strip.gif")])
+    runpy.run_path(str(ROOT / "examples" / "strip.py"), run_name="__main__")
+    with Image.open(ROOT / first[1]) as shown, Image.open(tmp_path / "strip.gif") as again:
+        assert shown.n_frames == again.n_frames == 12  # one for each block
+        for frame in (0, shown.n_frames - 1):
+            shown.seek(frame)
+            again.seek(frame)
+            assert np.allclose(shown.size, again.size, atol=16)  # other fonts are a little wider
+            common = (0, 0, *np.minimum(shown.size, again.size).tolist())
+            pair = [np.asarray(one.convert("RGB").crop(common), float) for one in (shown, again)]
+            assert np.abs(pair[0] - pair[1]).mean() < 12
 
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)

@@ -240,6 +240,21 @@ def test_an_exported_file_alone_and_beside_its_model(photos, tmp_path):
     assert desk.Desk(alone, []).blocks("a.onnx") == 1
 
 
+def test_a_transformers_folder_is_a_model_like_any_other(photos, tmp_path):
+    hf = pytest.importorskip("transformers")
+    config = hf.ViTConfig(
+        hidden_size=32, num_hidden_layers=4, num_attention_heads=2, intermediate_size=48, image_size=64, patch_size=8,
+        id2label={0: "cup", 1: "boat", 2: "egg"},
+    )  # fmt: skip
+    hf.ViTForImageClassification(config).eval().save_pretrained(tmp_path / "mine")
+    own = load_choices([Named(str(tmp_path / "mine"))])
+    (name,) = own.models
+    found = answer(own, Photo(photos[0]), Settings(name, "tome", 0.6))
+    assert {guess.label for guess in found.before} == {guess.label for guess in found.after} == {"cup", "boat", "egg"}
+    assert found.cost.reduced <= 0.6 * found.cost.vanilla
+    assert [block.tokens_left for block in found.traced] == list(found.cost.tokens)
+
+
 def test_a_file_that_says_nothing_of_its_images_is_refused(tmp_path):
     with pytest.raises(ValueError, match="does not say how it wants its images"):
         onnx_model.open_onnx(exported(tmp_path / "a.onnx", None))

@@ -13,8 +13,11 @@ import pytest
 
 import catis
 from catis.app import desk
+from catis.app.choices import Named, load_choices
 from catis.app.serving import Address, served
 from catis.models import load_model
+from catis.recipes import Recipe
+from tests.app.test_answers import SIZE, exported
 from tests.browser import SECONDS, Watched
 
 pytestmark = pytest.mark.browser
@@ -193,6 +196,20 @@ def test_the_other_tabs(opened):
     page.click("#diagnose")
     page.wait_for_selector("#diagnosis .panels svg")
     assert "too few images to tell" in page.inner_text("#diagnosis")
+
+
+def test_a_file_of_catis_export_beside_its_model(chromium, folder, free_port, tmp_path):
+    reduction = catis.hosts.find(catis.apply(load_model("tiny-6"), "tome", r=8)).reduction
+    file = exported(tmp_path / "a.onnx", Recipe(reduction, name="tiny-6"), preprocessing=SIZE, labels=["a", "b", "c"])
+    both = load_choices([Named(str(file)), Named("tiny-6")])
+    with served(both, Address(port=free_port + 2), folder) as url:
+        user = Watched(chromium)
+        user.page.goto(url)
+        user.page.wait_for_selector("#tile-macs")
+        assert "ONNX Runtime" in user.page.inner_text("#numbers")
+        assert "after block 6" in user.page.inner_text("#patches")
+        assert number(user.page, "tokens") == "96 of 144"
+        user.close()
 
 
 def test_nothing_outside_its_folder_is_served(url):

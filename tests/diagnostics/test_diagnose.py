@@ -232,6 +232,17 @@ def test_command_prints_tables_and_writes_json_and_figure(checkpoint, folder, tm
     assert ElementTree.parse(f"{out}.svg").getroot().tag.endswith("svg")
 
 
+@pytest.mark.parametrize("n", [1, 3])
+def test_a_few_images_are_too_few_to_tell_and_intervals_stay_inside(checkpoint, folder, tmp_path, n):
+    out = tmp_path / "out"
+    result = call("test_vit", "--data", folder, "--checkpoint", checkpoint, "-r", 1, "-n", n, "-o", out)
+    assert result.exit_code == 0, result.output
+    assert result.output.split("\n")[1].startswith(f"too few images to tell: test_vit, catis r=1, {n} images")
+    found = json.loads(Path(f"{out}.json").read_text())["agreement"]
+    assert found["n"] == n
+    assert 0 <= found["low"] < found["mean"] <= found["high"] <= 1
+
+
 def test_command_reports_an_empty_folder(checkpoint, tmp_path):
     result = call("test_vit", "--data", tmp_path, "--checkpoint", checkpoint)
     assert result.exit_code == 2

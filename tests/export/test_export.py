@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+import re
 from pathlib import Path
 
 import onnx
@@ -154,3 +155,7 @@ def test_a_reducing_block_has_few_nodes(method: str, most: int, tmp_path: Path) 
     assert sum(counts["vanilla"].values()) <= 26 * 4 + 10
     assert sum(counts[method].values()) - sum(counts["vanilla"].values()) <= most * 4
     assert counts[method]["Softmax"] == 4  # the CLS token's attention is read from the attention itself
+    if method == "catis":
+        text = (Path(__file__).parents[2] / "docs" / "export.md").read_text()
+        (listed,) = re.findall(r"A graph under CATIS uses:\n\n```\n(.*?)```", text, re.DOTALL)
+        assert set(counts[method]) <= set(listed.split())

@@ -1,5 +1,7 @@
 """A report in a real browser: it opens in a second with 5,000 records, its tables sort, it asks for nothing."""
 
+import re
+
 import pytest
 
 from catis.report.store import store_page
@@ -51,3 +53,40 @@ def test_tables_sort_by_click_and_by_key(chromium, report):
     assert user.page.evaluate(cells) == rising[::-1]
     assert user.page.evaluate("() => document.scrollingElement.scrollWidth") <= 390  # wide tables scroll in themselves
     user.close()
+
+
+def test_a_table_is_copied_whole(chromium, report):
+    """To the clipboard, or where the browser allows none, selected for the user to copy."""
+    user = Watched(chromium)
+    user.context.grant_permissions(["clipboard-read", "clipboard-write"])
+    user.page.goto(report)
+    button = user.page.locator("button.copy").first
+    table = user.page.locator("table").first
+    button.click()
+    user.page.wait_for_function("b => b.textContent !== 'copy table'", arg=button.element_handle())
+    selected = "getSelection().toString()"
+    read = "navigator.clipboard.readText()" if button.inner_text() == "copied" else f"Promise.resolve({selected})"
+    lines = user.page.evaluate(f"() => {read}").strip().splitlines()
+    cells = [[cell.strip() for cell in line.split("\t")] for line in (lines[0], lines[-1])]
+    shown = [row.locator("th, td").all_inner_texts() for row in (table.locator("tr").first, table.locator("tr").last)]
+    assert cells == [[cell.strip() for cell in row] for row in shown]
+    assert len(lines) == table.locator("tr").count()
+    user.close()
+
+
+@pytest.mark.parametrize(("width", "scheme"), [(1280, "light"), (1280, "dark"), (390, "light"), (390, "dark")])
+def test_it_can_be_read_wide_and_narrow_in_light_and_dark(chromium, report, width, scheme):
+    user = Watched(chromium, viewport={"width": width, "height": 844}, color_scheme=scheme)
+    user.page.goto(report)
+    assert user.page.evaluate("() => document.scrollingElement.scrollWidth") <= width
+    ink = "getComputedStyle(e)[e.ownerSVGElement ? 'fill' : 'color']"
+    inks = f"s => Array.from(document.querySelectorAll(s)).map(e => {ink})"
+    paper = brightness(user.page.evaluate("() => getComputedStyle(document.body).backgroundColor"))
+    assert (paper > 128) == (scheme == "light")
+    for what in ("h1", "td", "svg text"):
+        assert all(abs(brightness(ink) - paper) > 80 for ink in set(user.page.evaluate(inks, what))), what
+    user.close()
+
+
+def brightness(colour: str) -> float:
+    return sum(map(float, re.findall(r"[\d.]+", colour)[:3])) / 3

@@ -105,14 +105,18 @@ def answer(choices: Choices, photo: Photo, settings: Settings) -> Answer:
         apply(reduced, settings.way, budget=settings.budget)
     else:
         apply(reduced, recipe=recipe)
-    preprocessing = hosts.find(model).preprocessing()
+    handle = hosts.find(model)
+    preprocessing = handle.preprocessing()
     pixels = photo.pixels(preprocessing)
     images, name = batch_images([pixels], preprocessing, model), name_classes(model)
     with torch.inference_mode():
-        traced, before = trace(reduced, images), model(images)
+        traced, before = trace(reduced, images), handle.logits(model(images))
+        after = handle.logits(traced.output)
+        if after is None:  # the trace of a transformers classifier ends before its head
+            after = handle.logits(reduced(images))
         ms_before, ms_after, rounds = _times(lambda: model(images), lambda: reduced(images))
     return Answer(
-        settings, pixels, _guesses(hosts.find(model).logits(before), name), _guesses(_logits(reduced, traced), name),
+        settings, pixels, _guesses(before, name), _guesses(after, name),
         traced, compare_macs(model, recipe_of(reduced).reduction), recipe_of(reduced), ms_before, ms_after, rounds,
     )  # fmt: skip
 
@@ -121,10 +125,6 @@ def sharing_weights(model: nn.Module) -> nn.Module:
     """A copy for one answer: what is put on it is seen by nobody else, and it costs no memory for weights."""
     shared = {id(tensor): tensor for tensor in chain(model.parameters(), model.buffers())}
     return copy.deepcopy(model, shared)
-
-
-def _logits(model: nn.Module, traced: Trace) -> Tensor | None:
-    return hosts.find(model).logits(traced.output)
 
 
 def _of_file(choices: Choices, file: OnnxModel, photo: Photo, settings: Settings) -> Answer:

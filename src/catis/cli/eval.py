@@ -12,7 +12,7 @@ from rich.console import Console
 
 from catis.cli import arguments as shared
 from catis.core.schedule import Schedule
-from catis.files import check_writable, write_whole
+from catis.files import check_folder, check_writable, write_whole
 from catis.report.table import Table
 
 if TYPE_CHECKING:
@@ -103,6 +103,8 @@ def eval_command(
 
     if output is not None:
         check_writable(output)
+    if store is not None:
+        check_folder(store)
     opened = None if store is None else runs.Store(store)  # before anything is computed: it may need an extra
     prepared = (img_size, crop_pct, mean, std, interpolation)
     spec = shared.model_spec(model, checkpoint, pretrained, model_kwargs, *prepared)

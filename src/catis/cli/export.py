@@ -10,7 +10,7 @@ from rich.console import Console
 
 from catis.cli import arguments as shared
 from catis.cli.export_lines import show_agreement, show_file
-from catis.files import check_writable
+from catis.files import check_folder, check_writable
 
 if TYPE_CHECKING:
     from torch import nn
@@ -135,8 +135,8 @@ def _check_wishes(
         raise ValueError("--repository was given without --layout triton or --layout ovms")
     if layout is not None and onnx is None and ir is None:
         raise ValueError(f"--layout {layout} needs --onnx FILE or --ir FILE")
-    if repository is not None and repository.exists() and not repository.is_dir():
-        raise ValueError(f"--repository {repository}: expected a folder, found a file")
+    if repository is not None:
+        check_folder(repository)
 
 
 def _check_room(net: nn.Module, batch: int | None, *files: Path | None) -> None:

@@ -47,6 +47,7 @@ def sweep_command(
     from catis import runs
     from catis.cli.sweep_display import ShownEvents, show_preview, show_summary
     from catis.evaluate.cache import ImageCache, default_cache
+    from catis.files import check_folder
     from catis.sweep.checks import look_for_inputs
     from catis.sweep.costs import costs
     from catis.sweep.jobs import expand
@@ -64,6 +65,7 @@ def sweep_command(
         with threads_set(threads):
             show_preview(preview(read.file, jobs, place), place, console)
         return
+    check_folder(place)
     gmacs, inputs = costs(read.file, jobs), look_for_inputs(jobs)
     if inputs.problems:
         raise PlanError(_missing(read.file, list(inputs.problems)))

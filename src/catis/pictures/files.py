@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import torch
-from torch import nn
+from torch import Tensor, nn
 
 from catis import hosts
 from catis.api import applied
@@ -82,18 +82,20 @@ def trace_files(model: nn.Module, chosen: Chosen, recipe: Recipe, name: Callable
         NoImagesError: None of the images of the folders can be read.
     """
     with applied(model, recipe=recipe):  # what does not fit the model is told before an image is read
-        handle = hosts.find(model)
-        preprocessing = handle.preprocessing()
+        preprocessing = hosts.find(model).preprocessing()
         pixels, names, broken = _read(chosen, preprocessing)
         images = batch_images(pixels, preprocessing, model)
-        traced = trace(model, images)
-    after = handle.classes(traced.output)
-    with evaluating(model), torch.inference_mode():
-        before = handle.classes(model(images))
+        traced, after = trace(model, images), _classes(model, images)  # a trace may end before the classifier
+    before = _classes(model, images)
     if before is None or after is None:
         return TracedFiles(traced, names, broken)
     changes = [describe_change(name(was), name(now)) for was, now in zip(before.tolist(), after.tolist(), strict=True)]
     return TracedFiles(traced, [f"{file}: {change}" for file, change in zip(names, changes, strict=True)], broken)
+
+
+def _classes(model: nn.Module, images: Tensor) -> Tensor | None:
+    with evaluating(model), torch.inference_mode():
+        return hosts.find(model).classes(model(images))
 
 
 def _read(chosen: Chosen, preprocessing: Preprocessing) -> tuple[list[Pixels], list[str], list[BrokenImage]]:

@@ -34,7 +34,7 @@ class Trace(Sequence[BlockTrace]):
 
     Attributes:
         blocks: One entry per block.
-        output: What the model returned.
+        output: What the Vision Transformer returned; of a transformers classifier, without its head.
         images: (B, 3, H, W) the inputs, back in [0, 1]; patches that a processor has cut are as they were given.
     """
 
