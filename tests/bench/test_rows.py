@@ -39,6 +39,15 @@ def test_ratios_are_paired_by_round():
     assert (found.median, found.low, found.high) == (2.0, 2.0, 2.0)
 
 
+def test_a_notebook_shows_speedups_beside_what_was_promised():
+    made = rows([0.2] * 5, [0.1] * 5)
+    shown = Report(tuple(made), {"threads": 2})._repr_html_()
+    assert ">tome<" in shown
+    assert ">2<" in shown
+    assert "threads 2" in shown
+    assert "some_vit" in shown
+
+
 def test_percentiles_throughput_and_efficiency():
     seconds = [0.1 * (i + 1) for i in range(101)]
     _, row = rows([2 * one for one in seconds], seconds)

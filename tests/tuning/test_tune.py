@@ -52,6 +52,13 @@ def test_it_is_within_the_budget_and_better_than_its_start(tuned):
     assert made.n_held_out == tuning.n["judge"] == 7
 
 
+def test_a_notebook_shows_what_one_gains(tuned):
+    tuning, _ = tuned
+    shown = tuning._repr_html_()
+    assert f"{100 * tuning.points[0].agreement:.1f} % of 7 images" in shown
+    assert "smaller image" in shown
+
+
 def test_the_recipe_is_applied_from_its_folder(tuned, images):
     tuning, folder = tuned
     model = catis.apply(zoo.load("tiny-6"), recipe=folder)

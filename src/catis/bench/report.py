@@ -113,6 +113,14 @@ class Report:
     rows: tuple[Row, ...]
     rig: Mapping[str, Any] = field(default_factory=dict)
 
+    def _repr_html_(self) -> str:
+        """What a notebook shows: speed-ups beside what the multiply-adds promise."""
+        head = ["batch", "method", "r", "file", "ms", "speed-up", "MACs ratio", "efficiency", "error"]
+        names = ("infer_batch_size", "method", "r", "file", "p50_ms", "speedup", "gmacs_ratio", "efficiency", "error")
+        rows = [[_shown(getattr(row, name)) for name in names] for row in self.rows]
+        rig = ", ".join(f"{name} {value}" for name, value in self.rig.items())
+        return Table(head, rows, title=self.rows[0].model if self.rows else "", note=rig).html()
+
     def to_csv(self) -> str:
         """One line per row, the rig in the last columns."""
         lines = [{**asdict(row), "reasons": " | ".join(row.reasons), **self.rig} for row in self.rows]
@@ -126,6 +134,11 @@ class Report:
 def write_results(report: Report, path: Path) -> None:
     """Write CSV or JSON, as the name says; an old file stays whole until the new one is."""
     write_whole(path, (report.to_json() if path.suffix == ".json" else report.to_csv()).encode())
+
+
+def _shown(value: Any) -> str:
+    """Three digits, for a reader; nothing for what was not measured."""
+    return "" if value is None else f"{value:.3g}" if isinstance(value, float) else str(value)
 
 
 def _short(value: Any) -> Any:

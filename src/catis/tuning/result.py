@@ -12,6 +12,8 @@ from catis.diagnostics.estimates import Estimate
 from catis.files import write_whole
 from catis.recipes import Recipe, write_recipe
 from catis.recipes.made import versions
+from catis.report.page import paragraph
+from catis.report.tune import answer, points_table
 
 __all__ = ["FILE_NAME", "TRIED_NAME", "Point", "Tuning", "folder_of"]
 
@@ -95,6 +97,11 @@ class Tuning:
         rho_s = {name: [asdict(block) for block in blocks] for name, blocks in self.rho_s.items()}
         schedules = {"kept": kept, "rho_s": rho_s}
         return {**told, **rest, **schedules, "points": [asdict(point) for point in self.points], "tried": self.tried}
+
+    def _repr_html_(self) -> str:
+        """What a notebook shows: what one gains, and the table with the controls."""
+        points = [asdict(point) for point in self.points]
+        return paragraph(answer(points)) + points_table(points, "Judged on images that chose nothing").html()
 
     def save(self, folder: Path) -> None:
         """Write the recipes and `tune.json`; each file is whole or not there."""
