@@ -16,8 +16,6 @@ from catis.hosts.correction import Correction
 from catis.hosts.handle import Handle
 from catis.recipes import Recipe, RecipeLike, load_recipe
 
-__all__ = ["applied", "apply", "remove", "wanted_recipe", "wanted_reduction"]
-
 ModelT = TypeVar("ModelT", bound=nn.Module)
 
 

@@ -9,8 +9,6 @@ from torch import Tensor, nn
 
 from catis.data.preprocessing import Pixels, Preprocessing
 
-__all__ = ["batch_images", "evaluating"]
-
 
 def batch_images(pixels: Sequence[Pixels] | Pixels, preprocessing: Preprocessing, model: nn.Module) -> Tensor:
     """Prepared images on the model's device and in its dtype."""

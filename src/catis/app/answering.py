@@ -26,8 +26,6 @@ from catis.pictures.classes import describe_change, name_classes
 from catis.pictures.tracing import Trace, trace
 from catis.recipes import Recipe, recipe_of
 
-__all__ = ["Answer", "Guess", "Settings", "answer", "sharing_weights"]
-
 TOP = 5
 ROUNDS, SECONDS = 7, 0.2
 """Rounds of timing, and after how long no further one begins once there are three."""

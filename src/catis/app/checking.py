@@ -17,8 +17,6 @@ from catis.report.chart import draw_wrapping
 from catis.report.diagnosis import diagnosis_panels
 from catis.report.page import chart_figure
 
-__all__ = ["diagnosed", "diagnosis_view"]
-
 CAPTION = (
     "Left, rho_s: how alike each signal ranks the tokens of an image and of the same image with noise, 1 for the same "
     "order. Middle, rho_off: how alike the tokens have become. Right: how far the reduced model's tokens are from "

@@ -13,8 +13,6 @@ from catis.report.tune import answer as tuned_answer
 from catis.report.tune import points_table, tune_figure
 from catis.runs.store import Store
 
-__all__ = ["NOTHING", "curves_view"]
-
 TUNE_FILE = "tune.json"
 NOTHING = (
     "Nothing to draw yet. Start the page with --results DIR, a results store that `catis eval --store DIR` or "

@@ -15,8 +15,6 @@ from catis.pictures.drawing import Look
 from catis.pictures.formats import as_png, as_svg
 from catis.recipes import write_recipe
 
-__all__ = ["python_lines", "zipped"]
-
 README = (
     "figure.png, figure.svg: what was on the page. catis_recipe.json: the reduction, for catis.apply(model, recipe=...)"
     " and --recipe of every command. again.py makes the figure again from input.png.\n"

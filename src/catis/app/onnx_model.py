@@ -15,8 +15,6 @@ from catis.data.preprocessing import Preprocessing
 from catis.errors import require
 from catis.recipes import Recipe
 
-__all__ = ["OnnxModel", "open_onnx"]
-
 PREFIX = "catis."
 """Of the keys that `catis export` writes into a file's metadata."""
 

@@ -12,8 +12,6 @@ from catis.app.desk import Desk, Shown
 from catis.app.photos import Photo
 from catis.app.style import INTRODUCTION, SAVE_FILE
 
-__all__ = ["build_page"]
-
 LOWEST, HIGHEST, USUAL = 0.2, 1.0, 0.6
 FORGET = 3600
 """Seconds after which a user who left is forgotten: the answer, and the uploaded file."""

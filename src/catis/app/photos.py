@@ -9,8 +9,6 @@ from PIL import Image, ImageOps, UnidentifiedImageError
 
 from catis.data.preprocessing import Pixels, Preprocessing
 
-__all__ = ["MOST_BYTES", "MOST_PIXELS", "Photo"]
-
 MOST_BYTES = 20 * 2**20
 MOST_PIXELS = 50_000_000
 """Of one image; a phone's photo has 12 to 50 million."""

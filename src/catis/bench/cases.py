@@ -22,8 +22,6 @@ from catis.bench.variants import Variant, build_variants, compile_model, default
 from catis.errors import is_out_of_memory
 from catis.export.check import Runner
 
-__all__ = ["Cases", "Tell"]
-
 Tell = Callable[[str, float], None]
 """Told what is going on, and which share of all is done."""
 

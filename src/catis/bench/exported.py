@@ -16,8 +16,6 @@ from catis.export.check import Runner
 from catis.export.onnx_file import convert
 from catis.export.runtimes import openvino_runner, ort_runner
 
-__all__ = ["describe_runtime", "load_exported"]
-
 
 def load_exported(
     variants: Mapping[Variant, nn.Module], runtime: Runtime, threads: int, tell: Callable[[str], None]

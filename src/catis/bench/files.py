@@ -18,8 +18,6 @@ from catis.export.contract import contract_file
 from catis.export.runtimes import openvino_runner, ort_runner, program_runner
 from catis.recipes import Recipe
 
-__all__ = ["RUNTIMES", "ExportedFile", "load_file", "noise", "read_file", "runtime_for"]
-
 RUNTIMES: dict[str, tuple[Runtime, ...]] = {
     ".onnx": ("onnxruntime", "openvino"),
     ".xml": ("openvino",),

@@ -11,8 +11,6 @@ from typing import Any
 from catis.files import write_whole
 from catis.report.table import Table
 
-__all__ = ["Report", "Row", "write_results"]
-
 
 @dataclass(frozen=True)
 class Row:

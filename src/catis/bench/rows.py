@@ -17,8 +17,6 @@ from catis.bench.timing import Ratio, paired_ratio
 from catis.bench.variants import Variant
 from catis.macs import count_macs
 
-__all__ = ["Facts", "Measured", "rows_of"]
-
 
 @dataclass(frozen=True)
 class Facts:

@@ -24,8 +24,6 @@ from catis.export.contract import write_contract
 from catis.export.onnx_file import convert
 from catis.export.report import ExportReport
 
-__all__ = ["bench_files"]
-
 Tell = Callable[[str, float], None]
 
 

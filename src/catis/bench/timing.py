@@ -14,8 +14,6 @@ from torch.utils.benchmark import Timer
 
 from catis.errors import is_out_of_memory
 
-__all__ = ["FEWEST_ROUNDS", "Progress", "Ratio", "Step", "Timed", "least_seconds", "paired_ratio", "time_rounds"]
-
 Step = Callable[[], object]
 Progress = Callable[[int, int], None]
 KeyT = TypeVar("KeyT", bound=Hashable)

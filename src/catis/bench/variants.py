@@ -20,16 +20,6 @@ from catis.core.reduction import Reduction
 from catis.core.schedule import RLike
 from catis.recipes import Recipe
 
-__all__ = [
-    "Variant",
-    "build_variants",
-    "compile_model",
-    "default_amount",
-    "forward_step",
-    "reduction_of",
-    "shared_copy",
-]
-
 
 @dataclass(frozen=True)
 class Variant:

@@ -12,8 +12,6 @@ from rich.console import Console
 from catis.cli.arguments import Pretrained, fetches_weights, of_images, of_model, of_reduction
 from catis.errors import require
 
-__all__ = ["app_command"]
-
 ZOO = ("tiny-12", "tiny-6", "tiny-24")
 
 

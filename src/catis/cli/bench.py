@@ -17,8 +17,6 @@ from catis.files import check_writable
 if TYPE_CHECKING:
     from catis.bench import Protocol
 
-__all__ = ["bench_command"]
-
 of_files = shared.group("Exported files")
 
 

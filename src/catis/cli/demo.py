@@ -17,8 +17,6 @@ if TYPE_CHECKING:
     from catis.demo.findings import Findings
     from catis.demo.settings import Settings
 
-__all__ = ["demo_command"]
-
 KIND = "demo"
 
 

@@ -20,8 +20,6 @@ if TYPE_CHECKING:
     from catis.runs.spec import Precision
     from catis.sweep.entries import MethodEntry
 
-__all__ = ["eval_command"]
-
 Three = tuple[float, float, float]
 
 

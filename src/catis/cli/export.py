@@ -18,8 +18,6 @@ if TYPE_CHECKING:
     from catis.export import Split
     from catis.recipes import Recipe
 
-__all__ = ["export_command"]
-
 Layout = Literal["triton", "ovms"]
 of_int8, of_server, of_check = shared.group("int8"), shared.group("Server"), shared.group("Check")
 

@@ -14,8 +14,6 @@ from rich.console import Console
 from catis.cli.arguments import output_option
 from catis.files import check_writable, write_whole
 
-__all__ = ["report_command"]
-
 TUNE_FILE = "tune.json"
 
 

@@ -21,8 +21,6 @@ if TYPE_CHECKING:
     from catis.runs.record import Record
     from catis.runs.store import Store
 
-__all__ = ["results_command"]
-
 Patterns = list[str] | None
 Format = Literal["table", "csv", "markdown"]
 

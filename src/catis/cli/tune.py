@@ -15,8 +15,6 @@ from catis.files import check_folder
 if TYPE_CHECKING:
     from catis.tuning.result import Tuning
 
-__all__ = ["tune_command"]
-
 GOAL, SEARCH = "What is wanted (one of these)", "How it is searched"
 
 

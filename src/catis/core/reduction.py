@@ -14,8 +14,6 @@ from catis.core.per_block import PerBlock
 from catis.core.schedule import RLike, Schedule
 from catis.registry import create_method
 
-__all__ = ["VANILLA", "Output", "Reduction"]
-
 VANILLA = "vanilla"
 """What the unreduced model is called wherever a method has its name."""
 NOTHING = Schedule()

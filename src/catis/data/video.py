@@ -14,8 +14,6 @@ from catis.data.video_decode import BrokenClipError, import_av, read_frames
 from catis.data.video_lists import ClipList
 from catis.data.video_sampling import ClipSampling
 
-__all__ = ["ClipFolder", "read_clip"]
-
 
 class ClipFolder:
     """Clips of a list, in its order.

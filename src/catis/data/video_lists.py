@@ -7,8 +7,6 @@ from pathlib import Path
 
 from catis.data.images import NoImagesError
 
-__all__ = ["ClipList", "folder_clips", "ucf101_clips"]
-
 EXTENSIONS = frozenset(
     {".avi", ".mp4", ".m4v", ".mov", ".mkv", ".webm", ".mpg", ".mpeg", ".ts", ".flv", ".wmv", ".ogv", ".gif"}
 )

@@ -15,8 +15,6 @@ from catis.demo.settings import OURS
 from catis.diagnostics.estimates import Estimate, bands
 from catis.evaluate.metrics import Difference
 
-__all__ = ["LEVEL", "PAPER_SLOPES", "Claim", "judge_claims", "verdict"]
-
 LEVEL = 0.05
 """Differences with a smaller p are called differences."""
 PAPER_SLOPES = {"clean": {"catis": 186, "others": 161}, "shifted": {"catis": 223, "others": 203}}

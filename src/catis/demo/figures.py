@@ -11,11 +11,10 @@ from catis.demo.probes import CORRUPTION, Probed
 from catis.demo.settings import OURS
 from catis.diagnostics.correlation import chance_level
 from catis.diagnostics.critical import DROP
-from catis.report.chart import Line, Panel, draw
+from catis.report.chart import Panel, draw
 from catis.report.colours import GREY, OTHERS, style_of
 from catis.report.diagnosis import over_blocks, signal_lines
-
-__all__ = ["TITLES", "cost_panel", "draw_figures", "panels"]
+from catis.report.marks import Line
 
 TITLES = {
     "accuracy": "Accuracy against r", "r_crit": "r_crit against 1/L",

@@ -11,8 +11,6 @@ from catis import zoo
 from catis.demo.settings import SHIFTS, Settings
 from catis.evaluate.prepared import Labels, PreparedImages
 
-__all__ = ["View", "make_views"]
-
 
 @dataclass(frozen=True)
 class View:

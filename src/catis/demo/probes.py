@@ -24,8 +24,6 @@ from catis.inference import batch_images
 from catis.methods.catis import Catis
 from catis.registry import create_method
 
-__all__ = ["CORRUPTION", "Probed", "probe"]
-
 CORRUPTION = ("gaussian_noise", 5)
 
 

@@ -8,8 +8,6 @@ from itertools import pairwise
 
 from catis.zoo.models import DEPTHS
 
-__all__ = ["DEFAULT", "FULL", "OURS", "QUICK", "SHIFTS", "Settings", "grid", "parse_seed"]
-
 OURS = "catis"
 LARGEST_SEED = 2**32 - 1
 SHIFTS = ("hard", "renditions", "sketch")

@@ -11,8 +11,6 @@ from torch import Tensor
 from catis.diagnostics.axes import draw_blocks
 from catis.diagnostics.estimates import BlockMeans, Estimate
 
-__all__ = ["OffDiagonal", "chance_level", "matched_level", "off_diagonal"]
-
 # Largest block of correlations held at once, in numbers: 64 MB of float32, whatever B and D are.
 _BLOCK = 1 << 24
 _ROUNDING = 8.0

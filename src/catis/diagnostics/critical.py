@@ -10,8 +10,6 @@ from itertools import pairwise
 import numpy as np
 from scipy import stats
 
-__all__ = ["CriticalR", "DepthFit", "find_critical_r", "fit_depth"]
-
 DROP = 0.05
 
 

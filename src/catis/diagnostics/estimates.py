@@ -10,8 +10,6 @@ import torch
 from scipy import stats
 from torch import Tensor
 
-__all__ = ["BlockMeans", "Estimate", "band_blocks", "bands", "mcnemar", "wilson"]
-
 CONFIDENCE = 0.95
 
 

@@ -7,8 +7,6 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 
-__all__ = ["ConvexityTest", "Violation", "check_convexity"]
-
 
 @dataclass(frozen=True)
 class Violation:

@@ -20,8 +20,6 @@ from catis.core.schedule import Schedule
 from catis.diagnostics.amplifier import Channel, recurrence
 from catis.diagnostics.critical import DROP
 
-__all__ = ["FlipCurve", "Tolerance", "predict_critical_r", "steps_seen"]
-
 Floats = NDArray[np.float64]
 Feedback = Literal["network", "reduction"]
 _LOW, _HIGH, _BINS = -8.0, 0.5, 170

@@ -18,8 +18,6 @@ from catis.diagnostics.dual_fit import DualFit
 from catis.diagnostics.estimates import Estimate, bands
 from catis.diagnostics.verdict import Verdict
 
-__all__ = ["Diagnosis", "PerBlock", "plain_values", "rows"]
-
 PerBlock = Mapping[str, list[Estimate]]
 
 

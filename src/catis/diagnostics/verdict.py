@@ -11,8 +11,6 @@ from scipy import stats
 from catis.diagnostics.critical import DROP
 from catis.diagnostics.estimates import CONFIDENCE, Estimate
 
-__all__ = ["Verdict", "judge", "share_interval"]
-
 State = Literal["healthy", "trigger soon", "too few images to tell", "collapsed: structural", "collapsed: semantic"]
 EXCESS = 0.05
 """rho_off above vanilla's at the same token count that is structural damage; the paper's data sets differ by 0.03."""

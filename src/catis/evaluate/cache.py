@@ -11,10 +11,8 @@ from typing import NamedTuple
 
 import numpy as np
 
-from catis.data.images import Pixels
+from catis.data.preprocessing import Pixels
 from catis.files import begin, commit, remove_leftovers, write_whole
-
-__all__ = ["CacheWriter", "CachedPixels", "ImageCache", "default_cache"]
 
 GIGABYTE = 10**9
 

@@ -10,8 +10,6 @@ from pathlib import Path
 
 from timm.data.imagenet_info import ImageNetInfo, infer_imagenet_subset
 
-__all__ = ["ClassMap", "map_classes"]
-
 WORDNET_ID = re.compile(r"n\d{8}")
 IMAGENET = ("imagenet", "imagenet-a", "imagenet-r", "imagenet-sketch", "imagenet-c")
 SUBSETS = {"imagenet-a": "imagenet_a_synsets.txt", "imagenet-r": "imagenet_r_synsets.txt"}

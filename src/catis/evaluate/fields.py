@@ -23,8 +23,6 @@ from catis.recipes.made import versions
 from catis.runs.predictions import Predictions
 from catis.runs.spec import RunSpec
 
-__all__ = ["cost_of", "environment_of", "identity_of", "outcome_of"]
-
 
 def identity_of(spec: RunSpec, reduction: Reduction, model: LoadedModel, images: Images) -> dict[str, Any]:
     """Everything that decides what a run computes, as fields of its record; the reduction is bound to the model."""

@@ -10,8 +10,6 @@ from catis.evaluate.metrics import Difference, compare
 from catis.runs.record import Record
 from catis.runs.store import Store
 
-__all__ = ["Pair", "paired_differences"]
-
 
 class Pair(NamedTuple):
     """A run, the reference's run, and what lies between them; `problem` says why there is no difference."""

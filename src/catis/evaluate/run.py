@@ -20,8 +20,6 @@ from catis.runs.predictions import Predictions
 from catis.runs.record import Record
 from catis.runs.spec import RunSpec
 
-__all__ = ["Identity", "evaluate_run", "identify"]
-
 
 @dataclass(frozen=True)
 class Identity:

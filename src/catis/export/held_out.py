@@ -13,8 +13,6 @@ from catis.data.batches import batches
 from catis.data.images import BrokenImage, ImageFolder, NoImagesError
 from catis.data.preprocessing import Pixels, Preprocessing
 
-__all__ = ["MOST_CALIBRATION", "Split", "split_images"]
-
 MOST_CALIBRATION = 128
 """Images that ranges are taken from; more of them change little and take long."""
 

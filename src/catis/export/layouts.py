@@ -10,8 +10,6 @@ from typing import Any, Literal
 from catis.export.contract import contract_file
 from catis.files import replacing, write_whole
 
-__all__ = ["LAYOUTS", "Layout", "write_layout"]
-
 Layout = Literal["triton", "ovms"]
 LAYOUTS = ("triton", "ovms")
 MOST_IMAGES = 8

@@ -18,8 +18,6 @@ from catis.diagnostics.report import Diagnosis, PerBlock
 from catis.diagnostics.verdict import Verdict, judge
 from catis.health.probes import ReducedProbe, VanillaProbe
 
-__all__ = ["conclude", "off_rise", "telling_block"]
-
 TOKENS_TO_TELL = 16
 """Fewest tokens at which rho_off still says something of the features: chance alone gives 0.21 there."""
 

@@ -15,8 +15,6 @@ from torch import nn
 
 from catis.hosts.hf_model import PREFIX_ONLY
 
-__all__ = ["reads_patches", "telling", "vit_in"]
-
 _READ_PREFIX = (
     ("transformers.models.vit.modeling_vit", "ViTForImageClassification", "vit"),
     ("transformers.models.deit.modeling_deit", "DeiTForImageClassification", "deit"),

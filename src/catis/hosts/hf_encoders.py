@@ -11,8 +11,6 @@ from catis.hosts.hf_nested_parts import Data2VecBlockParts, VideoMaeBlockParts, 
 from catis.hosts.hf_parts import ClipBlockParts, DinoBlockParts, VitBlockParts
 from catis.hosts.hooks import Convention
 
-__all__ = ["BACKBONES", "ENCODERS"]
-
 
 def _relative_bias(model: Any) -> str | None:
     config = model.config

@@ -14,16 +14,6 @@ from transformers.modeling_utils import ALL_ATTENTION_FUNCTIONS
 from catis.core.parts import BlockParts, Projection
 from catis.hosts.hooks import Convention, heard_attention
 
-__all__ = [
-    "ClipBlockParts",
-    "DinoBlockParts",
-    "HfBlockParts",
-    "VitBlockParts",
-    "own_function",
-    "scale_of",
-    "split_heads",
-]
-
 # Implementations known to add a float (B, 1, 1, N) mask to the logits. Flash kernels take none, and would drop it.
 _ADDS_BIAS = ("eager", "sdpa")
 # Attention of transformers returns its weights too, which a fused kernel does not have.

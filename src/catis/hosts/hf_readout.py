@@ -13,34 +13,6 @@ from transformers.utils import ModelOutput
 
 from catis.hosts.hooks import call
 
-__all__ = [
-    "Embed",
-    "Embedded",
-    "Expand",
-    "Finish",
-    "embed_ast",
-    "embed_clip",
-    "embed_data2vec",
-    "embed_dinov3",
-    "embed_mae",
-    "embed_only",
-    "embed_videomae",
-    "embed_vit",
-    "embed_vitpose",
-    "finish_ast",
-    "finish_clip",
-    "finish_data2vec",
-    "finish_dinov2",
-    "finish_dinov3",
-    "finish_mae",
-    "finish_msn",
-    "finish_siglip",
-    "finish_videomae",
-    "finish_vit",
-    "never",
-    "probe",
-]
-
 Embedded = tuple[Tensor, Tensor | None, Any]
 Expand = Callable[[Tensor], Tensor]
 Embed = Callable[..., Embedded]

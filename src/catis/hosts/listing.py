@@ -8,8 +8,6 @@ from pathlib import Path
 from catis.hosts.refused import REFUSED
 from catis.hosts.timm_check import FAMILIES as TIMM
 
-__all__ = ["listing", "write_listing"]
-
 BEGIN = "<!-- list: written by `python -m catis.hosts.listing docs/models.md`, do not edit -->"
 END = "<!-- end of list -->"
 _PREFIX = {

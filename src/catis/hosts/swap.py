@@ -23,9 +23,6 @@ from catis.core.reduction import Reduction
 if TYPE_CHECKING:
     from catis.hosts.installation import Installation
 
-__all__ = ["Reduced", "base_class", "reduced_class", "set_class", "vanilla_unless_reduced"]
-
-
 _NOT_TRACED = (
     "symbolic tracing (torch.fx, create_feature_extractor) cannot follow a reduced model, whose shapes depend on the "
     "number of tokens; use forward hooks, forward_intermediates or torch.export, or call catis.remove(model) first"

@@ -14,8 +14,6 @@ from torch import nn
 from catis.errors import UnsupportedModelError
 from catis.hosts.facts import ModelFacts
 
-__all__ = ["FAMILIES", "SUPPORTED", "inspect", "is_timm", "reads_patches"]
-
 SUPPORTED = (
     "timm VisionTransformer (ViT, DeiT, distilled DeiT, DeiT-III, DINOv2, CLIP, SigLIP, register and average-pool "
     "variants) and Eva (EVA-02, DINOv3, PE) with plain pre-norm blocks"

@@ -17,8 +17,6 @@ from catis.hosts.facts import BlockLinears, ModelFacts
 from catis.hosts.handle import Handle
 from catis.hosts.swap import base_class, vanilla_unless_reduced
 
-__all__ = ["TimmHandle"]
-
 
 class TimmHandle(Handle):
     """A timm model, or a module around one."""

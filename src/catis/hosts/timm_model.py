@@ -24,8 +24,6 @@ from catis.hosts.timm_embed import embed_resized
 from catis.hosts.timm_parts import EvaBlockParts, VitBlockParts, pack_rope
 from catis.native.accelerator import accelerator_for
 
-__all__ = ["forward", "forward_features", "forward_intermediates"]
-
 
 def forward(
     model: Any,

@@ -11,8 +11,6 @@ from catis.hosts.hf_parts import ClipBlockParts
 from catis.hosts.hf_readout import embed_only
 from catis.hosts.tower_parts import InternVlBlockParts, QwenBlockParts
 
-__all__ = ["TOWERS"]
-
 
 def _outside_full(model: Any) -> tuple[int, ...]:
     return tuple(block for block in range(len(model.blocks)) if block not in model.fullatt_block_indexes)

@@ -12,8 +12,6 @@ from catis.core.parts import BlockParts, Projection
 from catis.hosts.hf_parts import HfBlockParts, own_function, scale_of, split_heads
 from catis.hosts.hooks import heard_attention
 
-__all__ = ["InternVlBlockParts", "QwenBlockParts", "Windows"]
-
 
 class Windows(NamedTuple):
     """Places that attention in windows has for the tokens of an image.

@@ -19,8 +19,6 @@ from catis.hosts.hf_cost import count_patches
 from catis.hosts.hf_families import family_of
 from catis.hosts.swap import base_class, reduced_class, set_class
 
-__all__ = ["ShorterPrompt", "refuse_grid_readers", "shorten_prompts"]
-
 _TAKERS = ("LlavaForConditionalGeneration", "LlavaModel", "PaliGemmaForConditionalGeneration", "PaliGemmaModel")
 _PER_TOKEN = ("input_ids", "inputs", "attention_mask", "labels", "token_type_ids", "mm_token_type_ids")
 _IN_THE_WAY = ("position_ids", "inputs_embeds")

@@ -16,8 +16,6 @@ from catis.zoo.models import build as build_zoo
 from catis.zoo.models import list_models as list_zoo
 from catis.zoo.models import load as load_zoo
 
-__all__ = ["build_model", "is_zoo_model", "load_model"]
-
 
 def load_model(
     name: str,

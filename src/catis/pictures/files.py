@@ -11,7 +11,8 @@ from torch import nn
 
 from catis import hosts
 from catis.api import applied
-from catis.data.images import BrokenImage, ImageFolder, NoImagesError, Pixels, Preprocessing, read_image
+from catis.data.images import BrokenImage, ImageFolder, NoImagesError, read_image
+from catis.data.preprocessing import Pixels, Preprocessing
 from catis.inference import batch_images, evaluating
 from catis.pictures.canvas import Canvas
 from catis.pictures.classes import describe_change
@@ -19,8 +20,6 @@ from catis.pictures.drawing import contact_sheet
 from catis.pictures.patches import EvictedStyle
 from catis.pictures.tracing import Trace, trace
 from catis.recipes import Recipe
-
-__all__ = ["Chosen", "TracedFiles", "choose_files", "trace_files"]
 
 
 @dataclass(frozen=True)

@@ -15,8 +15,6 @@ from torch import Tensor
 
 from catis.pictures.canvas import Box, Canvas, Item, Picture, Strokes, Words
 
-__all__ = ["as_gif", "as_png", "as_svg", "rasterise"]
-
 _FRAME_MS, _LAST_MS = 450, 1800
 """How long a frame of a GIF stands, and its last one."""
 

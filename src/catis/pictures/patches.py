@@ -9,8 +9,6 @@ from typing import Any, Literal
 import torch
 from torch import Tensor
 
-__all__ = ["EvictedStyle", "denormalise", "heat_map", "patch_grid", "spatial_layout"]
-
 EvictedStyle = Literal["dim", "white", "black"]
 """How evicted patches are drawn; "dim" leaves a quarter of their light."""
 _LIGHT: Mapping[EvictedStyle, tuple[float, float]] = {"dim": (0.25, 0.0), "white": (0.0, 1.0), "black": (0.0, 0.0)}

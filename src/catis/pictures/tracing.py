@@ -20,8 +20,6 @@ from catis.pictures.formats import as_gif, as_png, as_svg, rasterise
 from catis.pictures.patches import EvictedStyle, denormalise
 from catis.report.table import Table
 
-__all__ = ["FORMATS", "BlockTrace", "Trace", "quarters", "trace"]
-
 FORMATS = (".png", ".svg", ".gif")
 """Endings of the files that a trace can be drawn into."""
 _LOOK = Look()

@@ -6,8 +6,6 @@ import math
 from collections.abc import Iterable
 from dataclasses import dataclass
 
-__all__ = ["AXIS", "GRID", "Scale", "across", "below", "span", "ticks"]
-
 AXIS, GRID = "#333333", "#e4e4e4"
 
 

@@ -9,10 +9,9 @@ from pathlib import Path
 from catis.diagnostics.estimates import Estimate
 from catis.diagnostics.report import Diagnosis, rows
 from catis.files import write_whole
-from catis.report.chart import Line, Panel, draw
+from catis.report.chart import Panel, draw
 from catis.report.colours import GREY, OTHERS, SIGNALS, Style, style_of
-
-__all__ = ["diagnosis_panels", "over_blocks", "save_figure", "signal_lines"]
+from catis.report.marks import Line
 
 
 def save_figure(diagnosis: Diagnosis, path: str | Path) -> None:

@@ -6,11 +6,10 @@ import math
 from collections.abc import Mapping, Sequence
 
 from catis.diagnostics.estimates import Estimate
-from catis.report.chart import Line, Panel, draw
+from catis.report.chart import Panel, draw
 from catis.report.colours import GREY, METHODS, OTHERS, Style
 from catis.report.diagnosis import signal_lines
-
-__all__ = ["draw_schedules", "removal_rates", "schedule_panels"]
+from catis.report.marks import Line
 
 _STYLES = (METHODS["catis"], METHODS["tome"], METHODS["mctf"], METHODS["pitome"], METHODS["tofu"], *OTHERS)
 """By place: a figure of schedules compares schedules, so colours stand for these and not for methods."""

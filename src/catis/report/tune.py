@@ -8,13 +8,12 @@ from typing import Any
 
 from catis.diagnostics.estimates import Estimate
 from catis.files import write_whole
-from catis.report.chart import Line, Panel, draw_wrapping
+from catis.report.chart import Panel, draw_wrapping
 from catis.report.colours import style_of
+from catis.report.marks import Line
 from catis.report.page import chart_figure, code, heading, make_page, paragraph
 from catis.report.schedule import schedule_panels
 from catis.report.table import Table
-
-__all__ = ["PAGE_NAME", "answer", "points_table", "tune_figure", "tune_page", "write_tune_page"]
 
 PAGE_NAME = "tune.html"
 CAPTION = (

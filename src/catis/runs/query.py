@@ -10,8 +10,6 @@ from catis.report.table import Table
 from catis.runs.record import Record
 from catis.runs.store import Store
 
-__all__ = ["SUMMARY", "filter_records", "query"]
-
 COLUMNS = {
     "name": "VARCHAR", "model": "VARCHAR", "settings": "JSON", "weights": "VARCHAR", "param_count": "BIGINT",
     "preprocessing": "JSON", "method": "VARCHAR", "r": "DOUBLE", "schedule": "VARCHAR", "amounts": "INTEGER[]",

@@ -13,8 +13,6 @@ from catis.core.reduction import Reduction
 from catis.data.preprocessing import Preprocessing
 from catis.hosts.correction import Correction
 
-__all__ = ["PRECISIONS", "DataSpec", "ModelSpec", "OnError", "Precision", "RunSpec"]
-
 Precision = Literal["float32", "bfloat16", "float16", "amp", "amp-bfloat16"]
 PRECISIONS: tuple[Precision, ...] = ("float32", "bfloat16", "float16", "amp", "amp-bfloat16")
 """The model's dtype, or autocast: `amp` in float16, as timm's default is, `amp-bfloat16` in bfloat16."""

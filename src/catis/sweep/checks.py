@@ -12,8 +12,6 @@ from catis.runs.data_names import CORRUPTED
 from catis.runs.spec import DataSpec
 from catis.sweep.jobs import Job
 
-__all__ = ["Inputs", "look_for_inputs"]
-
 
 @dataclass(frozen=True)
 class Inputs:

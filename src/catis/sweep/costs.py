@@ -14,8 +14,6 @@ from catis.runs.spec import ModelSpec
 from catis.sweep.jobs import Job
 from catis.sweep.table import PlanError
 
-__all__ = ["costs", "skeleton"]
-
 
 def costs(file: Path, jobs: Sequence[Job]) -> list[float]:
     """GMACs per image of each run. Models are built without weights, each once.

@@ -16,8 +16,6 @@ from catis.runs.spec import RunSpec
 from catis.sweep.costs import skeleton
 from catis.sweep.jobs import Job
 
-__all__ = ["Estimate", "estimate"]
-
 LARGEST = 4e9
 """Bytes of weights above which a model is not built for a timing."""
 PROBE = 30.0

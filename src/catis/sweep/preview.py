@@ -14,8 +14,6 @@ from catis.sweep.events import Events
 from catis.sweep.groups import open_groups
 from catis.sweep.jobs import Job
 
-__all__ = ["Preview", "PreviewLine", "preview"]
-
 
 @dataclass(frozen=True)
 class PreviewLine:
