@@ -63,11 +63,6 @@ class ClipFolder:
         """Class folder and file."""
         return self.names[index]
 
-    def size(self, index: int) -> int:
-        """Bytes of the file; 0 if it is not there."""
-        path = self.root / self.names[index]
-        return path.stat().st_size if path.is_file() else 0
-
     def read(self, index: int) -> Pixels | BrokenImage:
         """Views of one clip, (V, T, H, W, 3); anything wrong with the file comes back as a BrokenImage."""
         name = self.names[index]

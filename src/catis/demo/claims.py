@@ -14,6 +14,7 @@ from catis.demo.probes import Probed
 from catis.demo.settings import OURS
 from catis.diagnostics.estimates import Estimate, bands
 from catis.evaluate.metrics import Difference
+from catis.health.conclusion import telling_block
 
 LEVEL = 0.05
 """Differences with a smaller p are called differences."""
@@ -138,7 +139,7 @@ def _vanilla_off(deep: Probed) -> Claim:
 
 
 def _off(deep: Probed) -> Claim:
-    block = deep.telling_block()
+    block = telling_block(next(iter(deep.reduced.values())))
     means = {name: blocks["rho_off"][block].mean for name, blocks in deep.reduced.items()}
     left = round(next(iter(deep.reduced.values()))["tokens"][block].mean)
     here = ", ".join(f"{name} {mean:.2f}" for name, mean in means.items())

@@ -33,6 +33,10 @@ class Estimate:
         return format(self.mean, spec)
 
 
+PerBlock = Mapping[str, list[Estimate]]
+"""Quantities by name, each with one estimate per block."""
+
+
 def mcnemar(gained: int, lost: int) -> float:
     """Exact two-sided p of McNemar's test: images that only one of two methods gets right, as coin flips.
 

@@ -11,7 +11,6 @@ from catis.export.contract import contract_file
 from catis.files import replacing, write_whole
 
 Layout = Literal["triton", "ovms"]
-LAYOUTS = ("triton", "ovms")
 MOST_IMAGES = 8
 """Largest batch that Triton puts together where a file takes any; a choice, to be edited."""
 

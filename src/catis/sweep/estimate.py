@@ -29,11 +29,6 @@ class Estimate:
     seconds: Sequence[float | None]
     how: Sequence[str]
 
-    @property
-    def total(self) -> float:
-        """Seconds of all runs whose time is known."""
-        return sum(seconds for seconds in self.seconds if seconds is not None)
-
 
 def estimate(jobs: Sequence[Job], gmacs: Sequence[float], images: Sequence[int | None]) -> Estimate:
     """Estimate the time of each run on this machine.
@@ -49,7 +44,7 @@ def estimate(jobs: Sequence[Job], gmacs: Sequence[float], images: Sequence[int |
     Example:
         >>> from catis.runs.spec import DataSpec, ModelSpec
         >>> spec = RunSpec(ModelSpec("tiny-6"), DataSpec("zoo-clean"), batch_size=2)
-        >>> estimate([Job("small", "vanilla", "zoo-clean", spec)], [0.12], [100]).total > 0
+        >>> estimate([Job("small", "vanilla", "zoo-clean", spec)], [0.12], [100]).seconds[0] > 0
         True
     """
     rates, how = _rates(jobs, gmacs)
