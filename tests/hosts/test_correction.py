@@ -14,8 +14,8 @@ from torch import Tensor, nn
 
 import catis
 from catis import hosts
-from catis.bench.variants import shared_copy
 from catis.hosts.correction import Correction
+from catis.inference import shared_copy
 from catis.recipes import load_recipe
 
 from .families import build

@@ -2,17 +2,15 @@
 
 from __future__ import annotations
 
-import copy
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from itertools import chain
 from statistics import median
 from typing import Any
 
 import numpy as np
 import torch
-from torch import Tensor, nn
+from torch import Tensor
 
 from catis import hosts
 from catis.api import apply
@@ -20,7 +18,7 @@ from catis.app.choices import Choices
 from catis.app.onnx_model import OnnxModel
 from catis.app.photos import Photo
 from catis.data.preprocessing import Pixels
-from catis.inference import batch_images
+from catis.inference import batch_images, shared_copy
 from catis.macs import MacsComparison, compare_macs
 from catis.pictures.classes import describe_change, name_classes
 from catis.pictures.tracing import Trace, trace
@@ -98,7 +96,7 @@ def answer(choices: Choices, photo: Photo, settings: Settings) -> Answer:
     if isinstance(model, OnnxModel):
         return _of_file(choices, model, photo, settings)
     recipe = choices.recipe(settings.way)
-    reduced = sharing_weights(model)
+    reduced = shared_copy(model)
     if recipe is None:
         apply(reduced, settings.way, budget=settings.budget)
     else:
@@ -110,19 +108,10 @@ def answer(choices: Choices, photo: Photo, settings: Settings) -> Answer:
         traced, before = trace(reduced, images), model(images)
         ms_before, ms_after, rounds = _times(lambda: model(images), lambda: reduced(images))
     return Answer(
-        settings, pixels, _guesses(hosts.find(model).logits(before), name), _guesses(_logits(reduced, traced), name),
-        traced, compare_macs(model, recipe_of(reduced).reduction), recipe_of(reduced), ms_before, ms_after, rounds,
+        settings, pixels, _guesses(hosts.find(model).logits(before), name),
+        _guesses(hosts.find(reduced).logits(traced.output), name), traced,
+        compare_macs(model, recipe_of(reduced).reduction), recipe_of(reduced), ms_before, ms_after, rounds,
     )  # fmt: skip
-
-
-def sharing_weights(model: nn.Module) -> nn.Module:
-    """A copy for one answer: what is put on it is seen by nobody else, and it costs no memory for weights."""
-    shared = {id(tensor): tensor for tensor in chain(model.parameters(), model.buffers())}
-    return copy.deepcopy(model, shared)
-
-
-def _logits(model: nn.Module, traced: Trace) -> Tensor | None:
-    return hosts.find(model).logits(traced.output)
 
 
 def _of_file(choices: Choices, file: OnnxModel, photo: Photo, settings: Settings) -> Answer:
@@ -136,7 +125,7 @@ def _of_file(choices: Choices, file: OnnxModel, photo: Photo, settings: Settings
         _, ms, rounds = _times(lambda: None, lambda: file.logits(images))
         return Answer(settings, pixels, (), after, None, None, file.recipe, None, ms, rounds)
     model: Any = choices.models[twin]
-    reduced = apply(sharing_weights(model), recipe=file.recipe)
+    reduced = apply(shared_copy(model), recipe=file.recipe)
     tensor = torch.from_numpy(images)
     with torch.inference_mode():
         traced, before = trace(reduced, tensor), model(tensor)

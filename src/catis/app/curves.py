@@ -29,7 +29,10 @@ def curves_view(folders: Sequence[Path]) -> str:
     for folder in folders:
         if not folder.is_dir():
             raise ValueError(f"{folder} is not a folder: expected a results store, or what `catis tune` wrote")
-    parts = [_of_tuning(folder) if (folder / TUNE_FILE).is_file() else _of_store(folder) for folder in folders]
+    parts = [
+        _of_tuning(folder) if (folder / TUNE_FILE).is_file() else store_figure(usable_records(Store(folder)))
+        for folder in folders
+    ]
     return "".join(parts) or sentence(NOTHING)
 
 
@@ -38,7 +41,3 @@ def _of_tuning(folder: Path) -> str:
     points = content["points"]
     table = points_table(points, f"{content['model']}: judged on images that chose nothing").html()
     return paragraph(tuned_answer(points)) + "".join(tune_figure(points)) + table
-
-
-def _of_store(folder: Path) -> str:
-    return store_figure(usable_records(Store(folder)))

@@ -14,7 +14,8 @@ from catis.bench.explain import SUSPICIOUS, Evidence, explain, lost_time
 from catis.bench.phases import Phases
 from catis.bench.report import Row
 from catis.bench.timing import Ratio, paired_ratio
-from catis.bench.variants import Variant
+from catis.bench.variants import VANILLA
+from catis.core.reduction import Reduction
 from catis.macs import count_macs
 
 
@@ -52,7 +53,7 @@ class Measured:
     """One variant in one case, as it was measured.
 
     Attributes:
-        variant: Which model.
+        variant: Which model: what is on it, as it was asked for.
         batch_size: Images per pass.
         compiled: Whether under torch.compile.
         macs: Multiply-adds per image.
@@ -67,7 +68,7 @@ class Measured:
         number_format: "int8" where its products are quantised.
     """
 
-    variant: Variant
+    variant: Reduction
     batch_size: int
     compiled: bool
     macs: int
@@ -90,7 +91,7 @@ def rows_of(measured: Sequence[Measured], facts: Facts, reading: float | None = 
         facts: Of the model.
         reading: Seconds to read and prepare an image.
     """
-    baselines = [row for row in measured if row.variant.is_vanilla]
+    baselines = [row for row in measured if row.variant == VANILLA]
     for row in measured:
         vanilla = _baseline(row, baselines)
         alike = (row.compiled, vanilla.number_format)
@@ -117,8 +118,8 @@ def _common(row: Measured, facts: Facts) -> dict[str, Any]:
         "infer_batch_size": row.batch_size,
         "param_count": facts.param_count / 1e6,
         "infer_gmacs": row.macs / 1e9,
-        "method": row.variant.method,
-        "r": row.variant.r,
+        "method": row.variant.method.name,
+        "r": str(row.variant.schedule),
         "torchcompile": row.compiled,
         "file": row.file,
         "number_format": row.number_format if row.file else "",
@@ -160,7 +161,7 @@ def _against(
         "speedup_high": speed.high,
         "efficiency": evidence.efficiency,
         "suspicious": evidence.efficiency > SUSPICIOUS and not evidence.formats,
-        **({} if row.variant.is_vanilla else _lost(evidence)),
+        **({} if row.variant == VANILLA else _lost(evidence)),
     }
 
 

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import io
-
 from catis.demo.at_cost import SMALLER
 from catis.demo.claims import PAPER_SLOPES
 from catis.demo.findings import Findings, Row
 from catis.demo.probes import CORRUPTION, Probed
 from catis.demo.settings import OURS
 from catis.diagnostics.critical import DROP
+from catis.pictures.formats import png_bytes
 from catis.report.chart import Panel, draw
 from catis.report.colours import GREY, OTHERS, style_of
 from catis.report.diagnosis import off_lines, signal_lines
@@ -23,11 +22,9 @@ TITLES = {
 
 def draw_figures(findings: Findings) -> dict[str, bytes]:
     """All figures by file name."""
-    file = io.BytesIO()
-    findings.picture.save(file, format="PNG")
     charts = {"gain.svg": draw([cost_panel(findings)], "What one gains").encode()}
     charts |= {f"{name}.svg": draw(drawn, TITLES[name]).encode() for name, drawn in panels(findings).items()}
-    return charts | {"tokens.png": file.getvalue()}
+    return charts | {"tokens.png": png_bytes(findings.picture)}
 
 
 def panels(findings: Findings) -> dict[str, list[Panel]]:

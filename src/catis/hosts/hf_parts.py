@@ -174,8 +174,5 @@ def _dropout(attn: Any) -> float:
 
 def own_function(attn: torch.nn.Module, name: str) -> Any:
     """A function of the module that defines this attention class: each family has its own eager attention."""
-    return getattr(sys.modules[_defining_class(attn).__module__], name)
-
-
-def _defining_class(attn: torch.nn.Module) -> type[Any]:
-    return next(kind for kind in type(attn).__mro__ if "forward" in vars(kind))
+    defining = next(kind for kind in type(attn).__mro__ if "forward" in vars(kind))
+    return getattr(sys.modules[defining.__module__], name)
