@@ -87,17 +87,11 @@ def points_table(points: Sequence[Mapping[str, Any]], title: str = "") -> Table:
     ordered = sorted(points, key=lambda point: (-point["budget"], point["kind"] != "tuned"))
     rows = [
         [
-            point["kind"],
-            f"{point['budget']:g}",
-            f"{100 * point['macs_share']:.1f}",
-            point["method"],
-            "yes" if point["calibrated"] else "",
-            f"{point['kl']:.4f}",
-            _agreement(point),
-            str(point["n"]),
+            point["kind"], f"{point['budget']:g}", f"{100 * point['macs_share']:.1f}", point["method"],
+            "yes" if point["calibrated"] else "", f"{point['kl']:.4f}", _agreement(point), str(point["n"]),
         ]
         for point in ordered
-    ]
+    ]  # fmt: skip
     return Table(
         ["what", "budget", "MACs %", "method", "calibrated", "KL", "same class % (95 %)", "n"], rows, title=title
     )
