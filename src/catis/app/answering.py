@@ -31,13 +31,7 @@ ROUNDS, SECONDS = 7, 0.2
 
 @dataclass(frozen=True)
 class Settings:
-    """What a user chose.
-
-    Attributes:
-        model: One of the menu.
-        way: A method or a recipe of the menu.
-        budget: Share of the multiply-adds, for a method; a recipe has its own.
-    """
+    """What a user chose: a model, a method or recipe, and for a method the share of the multiply-adds."""
 
     model: str
     way: str = "catis"

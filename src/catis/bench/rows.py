@@ -21,14 +21,7 @@ from catis.macs import count_macs
 
 @dataclass(frozen=True)
 class Facts:
-    """What all rows of a model share.
-
-    Attributes:
-        model: Its name.
-        img_size: Side of the input.
-        param_count: Parameters.
-        vanilla_macs: Multiply-adds of the vanilla model.
-    """
+    """What all rows of a model share: its name, the side of its input, its parameters, vanilla's multiply-adds."""
 
     model: str
     img_size: int

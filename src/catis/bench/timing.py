@@ -23,12 +23,7 @@ FEWEST_ROUNDS = 3
 
 @dataclass(frozen=True)
 class Timed(Generic[KeyT]):
-    """Seconds of every step in every round, and the steps that failed.
-
-    Attributes:
-        seconds: One entry per round, in the order of the rounds, so that entries of two steps are pairs.
-        failed: Why a step has no times.
-    """
+    """Seconds of every step, one entry per round, so that those of two steps are pairs; and why a step has none."""
 
     seconds: Mapping[KeyT, Sequence[float]]
     failed: Mapping[KeyT, str]

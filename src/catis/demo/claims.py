@@ -24,14 +24,7 @@ UNARY = ("s_nf", "s_cls", "fused")
 
 
 class Claim(NamedTuple):
-    """One claim.
-
-    Attributes:
-        claim: In a few words.
-        paper: The paper's figure, with its model.
-        here: Ours.
-        verdict: Whether it comes out here.
-    """
+    """One claim in a few words, the paper's figure with its model, ours, and whether it comes out here."""
 
     claim: str
     paper: str

@@ -14,12 +14,7 @@ from catis.evaluate.prepared import Labels, PreparedImages
 
 @dataclass(frozen=True)
 class View:
-    """Images with their classes.
-
-    Attributes:
-        pixels: (n, 96, 96, 3) bytes.
-        labels: (n,) classes.
-    """
+    """(n, 96, 96, 3) bytes of images, with their (n,) classes."""
 
     pixels: NDArray[np.uint8]
     labels: NDArray[np.int64]

@@ -20,13 +20,7 @@ SOON = 0.8
 
 @dataclass(frozen=True)
 class Verdict:
-    """State of a model at one r.
-
-    Attributes:
-        state: One of the five.
-        reasons: Sentences with the numbers behind it.
-        numbers: The numbers.
-    """
+    """State of a model at one r, sentences with the numbers behind it, and these numbers."""
 
     state: State
     reasons: tuple[str, ...]

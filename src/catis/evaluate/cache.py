@@ -18,12 +18,7 @@ GIGABYTE = 10**9
 
 
 class CachedPixels(NamedTuple):
-    """What the cache has of a data set.
-
-    Attributes:
-        pixels: (n, H, W, 3) bytes, mapped from the disk; zeros where an image is broken.
-        broken: Why an image could not be read, by its index.
-    """
+    """(n, H, W, 3) bytes mapped from the disk, zeros where an image is broken; and why it is, by its index."""
 
     pixels: Pixels
     broken: Mapping[int, str]

@@ -15,12 +15,7 @@ IMAGENET = ("imagenet", "imagenet-a", "imagenet-r", "imagenet-sketch", "imagenet
 
 @dataclass(frozen=True)
 class ClassMap:
-    """Class folders as the model's classes.
-
-    Attributes:
-        index: Class of the model for each folder.
-        scored: Classes that may be predicted, ascending; None for all.
-    """
+    """The model's class for each class folder, and the classes that may be predicted, ascending; None for all."""
 
     index: Mapping[str, int]
     scored: tuple[int, ...] | None = None

@@ -19,13 +19,7 @@ MOST_CALIBRATION = 128
 
 @dataclass(frozen=True)
 class Split:
-    """Prepared images, (1, 3, H, W) each.
-
-    Attributes:
-        calibration: For the quantiser.
-        held_out: For judging.
-        broken: Files that could not be read.
-    """
+    """Prepared images, (1, 3, H, W) each, to calibrate on and to judge by; and files that could not be read."""
 
     calibration: list[NDArray[np.float32]]
     held_out: list[NDArray[np.float32]]

@@ -14,12 +14,7 @@ from catis.hosts.hooks import heard_attention
 
 
 class Windows(NamedTuple):
-    """Places that attention in windows has for the tokens of an image.
-
-    Attributes:
-        number: Windows.
-        size: Places in a window, as many as the largest has patches.
-    """
+    """Windows that attention has for an image, and places in each: as many as the largest has patches."""
 
     number: int
     size: int

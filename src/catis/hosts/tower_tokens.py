@@ -25,12 +25,7 @@ _IN_THE_WAY = ("position_ids", "inputs_embeds")
 
 
 class Counts(NamedTuple):
-    """Placeholders of one image.
-
-    Attributes:
-        full: As the processor writes them.
-        left: As tokens arrive.
-    """
+    """Placeholders of one image: as the processor writes them, and as tokens arrive."""
 
     full: int
     left: int

@@ -24,12 +24,7 @@ from catis.recipes import Recipe
 
 @dataclass(frozen=True)
 class Chosen:
-    """Image files to draw.
-
-    Attributes:
-        files: Their paths.
-        on_sheet: Whether a folder was named, so that they go on a contact sheet and broken ones are left out.
-    """
+    """Image files to draw; on a contact sheet where a folder was named, which leaves broken ones out."""
 
     files: tuple[Path, ...]
     on_sheet: bool

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -15,7 +16,7 @@ from catis.report.page import chart_figure, code, heading, make_page, paragraph
 from catis.report.schedule import schedule_panels
 from catis.report.table import Table
 
-PAGE_NAME = "tune.html"
+TUNE_FILE, PAGE_NAME = "tune.json", "tune.html"
 CAPTION = (
     "Share of held-out images with the vanilla model's class, against multiply-adds. Bars: 95 %. Every point leaves "
     "out the patch tokens of the last block where the head does not read them."
@@ -26,6 +27,23 @@ SCHEDULE_CAPTION = (
     "Patch tokens that leave each block, how fast they go, and rho_s: how well the ranking of pairs (pairwise) and of "
     "single tokens (fused) survives noise. The paper's rule, adaptive, spends where pairwise rho_s is high."
 )
+
+
+def read_tuned(file: Path) -> dict[str, Any]:
+    """What a file that `catis tune` wrote says.
+
+    Raises:
+        ValueError: It is no such file.
+    """
+    try:
+        content = json.loads(file.read_text(encoding="utf-8"))
+    except ValueError as error:
+        raise ValueError(f"{file}: not valid JSON: {error}") from error
+    needed = {"model", "command", "n", "points", "tried", "versions", "minutes", "said", "complete"}
+    missing = needed - set(content) if isinstance(content, dict) else needed
+    if missing:
+        raise ValueError(f"{file}: no {', '.join(sorted(missing))} in it; expected a file that `catis tune` wrote")
+    return dict(content)
 
 
 def write_tune_page(content: Mapping[str, Any], folder: Path) -> Path:

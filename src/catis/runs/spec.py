@@ -56,12 +56,16 @@ class ModelSpec:
         if self.interpolation is not None and self.interpolation not in INTERPOLATIONS:
             raise ValueError(f"interpolation={self.interpolation!r}: expected one of {', '.join(INTERPOLATIONS)}")
 
+    @property
+    def built_with(self) -> dict[str, Any]:
+        """What goes to timm.create_model."""
+        return dict(self.settings) | ({} if self.img_size is None else {"img_size": self.img_size})
+
     def load(self) -> tuple[nn.Module, Preprocessing]:
         """The model in eval mode, and how it wants its images."""
         from catis.models import load_model
 
-        sized = {} if self.img_size is None else {"img_size": self.img_size}
-        model = load_model(self.name, self.checkpoint, self.pretrained, **{**self.settings, **sized})
+        model = load_model(self.name, self.checkpoint, self.pretrained, **self.built_with)
         wanted = {name: getattr(self, name) for name in ("crop_pct", "mean", "std", "interpolation")}
         given = {name: value for name, value in wanted.items() if value is not None}
         return model, replace(hosts.find(model).preprocessing(), **given)

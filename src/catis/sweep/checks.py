@@ -15,12 +15,7 @@ from catis.sweep.jobs import Job
 
 @dataclass(frozen=True)
 class Inputs:
-    """What was found of the files that a plan names.
-
-    Attributes:
-        images: How many images each run has; None where they are not there.
-        problems: What is missing, one line each; empty if nothing is.
-    """
+    """How many images each run has, None where they are not there; and what is missing, one line each."""
 
     images: Sequence[int | None]
     problems: Sequence[str]

@@ -43,8 +43,7 @@ def skeleton(spec: ModelSpec, device: str = "meta") -> nn.Module:
     """The model without its weights: none at all on the meta device, random ones elsewhere."""
     from catis.models import build_model
 
-    sized = {} if spec.img_size is None else {"img_size": spec.img_size}
-    return build_model(spec.name, device=device, **{**spec.settings, **sized}).eval()
+    return build_model(spec.name, device=device, **spec.built_with).eval()
 
 
 def _checked(where: str, make: Callable[..., Any], *arguments: Any) -> Any:

@@ -38,13 +38,7 @@ class PreviewLine:
 
 @dataclass(frozen=True)
 class Preview:
-    """A dry run.
-
-    Attributes:
-        lines: One for each run.
-        problems: Files that are missing: nothing can be run before they are there.
-        how: How the times were estimated.
-    """
+    """A dry run: its runs, the files that must be there before anything can be run, and how times were estimated."""
 
     lines: Sequence[PreviewLine]
     problems: Sequence[str]
