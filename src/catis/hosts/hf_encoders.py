@@ -24,14 +24,14 @@ def _experts(model: Any) -> str | None:
 
 
 _vit = partial(Family, blocks="layers", parts=VitBlockParts, embed=read.embed_vit, finish=read.finish_vit)
-_dino = partial(Family, blocks="encoder.layer", parts=DinoBlockParts, embed=read.embed_only, finish=read.finish_dinov2)
+_dino = partial(Family, blocks="encoder.layer", parts=DinoBlockParts, embed=read.embed_only, finish=read.finish_dino)
 _tower = partial(Family, blocks="encoder.layers", parts=ClipBlockParts, model="VisionModel", block="EncoderLayer")
 
 ENCODERS = (
     _vit("ViT", modeling("vit"), "ViT", num_prefix=cls),
     _vit("DeiT", modeling("deit"), "DeiT", num_prefix=cls_and_distillation),
     _vit("I-JEPA", modeling("ijepa"), "IJepa", num_prefix=no_prefix, has_cls=False),
-    _vit("ViT-MSN", modeling("vit_msn"), "ViTMSN", finish=read.finish_msn, num_prefix=cls),
+    _vit("ViT-MSN", modeling("vit_msn"), "ViTMSN", finish=read.finish_unpooled, num_prefix=cls),
     _vit("ViViT", modeling("vivit"), "Vivit", embed=read.embed_only, num_prefix=cls),
     _vit("AST", modeling("audio_spectrogram_transformer"), "AST", embed=read.embed_ast, finish=read.finish_ast,
          num_prefix=cls_and_distillation),
@@ -40,12 +40,12 @@ ENCODERS = (
     _dino("DINOv2 with registers", modeling("dinov2_with_registers"), "Dinov2WithRegisters",
           num_prefix=cls_and_registers),
     _dino("DINOv3", modeling("dinov3_vit"), "DINOv3ViT", blocks="model.layer", embed=read.embed_dinov3,
-          finish=read.finish_dinov3, num_prefix=cls_and_registers),
+          num_prefix=cls_and_registers),
     _tower("CLIP", modeling("clip"), "CLIP", embed=read.embed_clip, finish=read.finish_clip, num_prefix=cls),
     _tower("SigLIP", modeling("siglip"), "Siglip", embed=read.embed_only, finish=read.finish_siglip,
            num_prefix=no_prefix, has_cls=False),
     Family("VideoMAE", modeling("videomae"), "VideoMAE", blocks="encoder.layer", parts=VideoMaeBlockParts,
-           embed=read.embed_videomae, finish=read.finish_videomae, num_prefix=no_prefix, has_cls=False,
+           embed=read.embed_videomae, finish=read.finish_unpooled, num_prefix=no_prefix, has_cls=False,
            attention="SelfAttention"),
     Family("Data2Vec-vision", "transformers.models.data2vec.modeling_data2vec_vision", "Data2VecVision",
            blocks="encoder.layer", parts=Data2VecBlockParts, embed=read.embed_data2vec, finish=read.finish_data2vec,

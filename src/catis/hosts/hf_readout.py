@@ -35,11 +35,6 @@ def finish_vit(model: Any, tokens: Tensor, size: Tensor | None, full: Expand, ex
     )
 
 
-def finish_msn(model: Any, tokens: Tensor, size: Tensor | None, full: Expand, extra: Any) -> ModelOutput:
-    """Norm."""
-    return BaseModelOutput(last_hidden_state=full(model.layernorm(tokens)))
-
-
 def embed_ast(model: Any, input_values: Tensor, **inputs: Any) -> Embedded:
     """Patches of a spectrogram."""
     return model.embeddings(input_values), None, None
@@ -91,9 +86,9 @@ def embed_only(model: Any, pixel_values: Tensor, **inputs: Any) -> Embedded:
     return model.embeddings(pixel_values, **inputs), None, None
 
 
-def finish_dinov2(model: Any, tokens: Tensor, size: Tensor | None, full: Expand, extra: Any) -> ModelOutput:
-    """Norm; the CLS token is the pooled vector."""
-    last = full(model.layernorm(tokens))
+def finish_dino(model: Any, tokens: Tensor, size: Tensor | None, full: Expand, extra: Any) -> ModelOutput:
+    """Norm, under either of its names; the CLS token is the pooled vector."""
+    last = full((model.norm if hasattr(model, "norm") else model.layernorm)(tokens))
     return BaseModelOutputWithPooling(last_hidden_state=last, pooler_output=last[:, 0, :])
 
 
@@ -102,12 +97,6 @@ def embed_dinov3(model: Any, pixel_values: Tensor, **inputs: Any) -> Embedded:
     pixel_values = pixel_values.to(model.embeddings.patch_embeddings.weight.dtype)
     positions = torch.cat(model.rope_embeddings(pixel_values), -1)  # a row of cos and sin per patch
     return model.embeddings(pixel_values, **inputs), positions, None
-
-
-def finish_dinov3(model: Any, tokens: Tensor, size: Tensor | None, full: Expand, extra: Any) -> ModelOutput:
-    """Norm; the CLS token is the pooled vector."""
-    last = full(model.norm(tokens))
-    return BaseModelOutputWithPooling(last_hidden_state=last, pooler_output=last[:, 0, :])
 
 
 def embed_clip(model: Any, pixel_values: Tensor, **inputs: Any) -> Embedded:
@@ -149,7 +138,7 @@ def embed_videomae(model: Any, pixel_values: Tensor, **inputs: Any) -> Embedded:
     return model.embeddings(pixel_values, inputs.get("bool_masked_pos")), None, None
 
 
-def finish_videomae(model: Any, tokens: Tensor, size: Tensor | None, full: Expand, extra: Any) -> ModelOutput:
+def finish_unpooled(model: Any, tokens: Tensor, size: Tensor | None, full: Expand, extra: Any) -> ModelOutput:
     """Norm, where the head does not bring its own."""
     last = tokens if model.layernorm is None else model.layernorm(tokens)
     return BaseModelOutput(last_hidden_state=full(last))
