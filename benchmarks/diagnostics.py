@@ -36,7 +36,11 @@ from catis.data.batches import batches
 from catis.data.corruptions import corrupt
 from catis.data.images import ImageFolder
 from catis.data.preprocessing import Preprocessing
-from catis.diagnostics import bands, check_convexity, energy_scaling, find_critical_r, fit_depth, measure_assumptions
+from catis.diagnostics.assumptions import measure_assumptions
+from catis.diagnostics.critical import find_critical_r, fit_depth
+from catis.diagnostics.estimates import bands
+from catis.diagnostics.pareto import check_convexity
+from catis.diagnostics.perturbation import energy_scaling
 from catis.diagnostics.report import Diagnosis
 from catis.diagnostics.report import rows as rows_of
 from catis.health.conclusion import conclude

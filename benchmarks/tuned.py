@@ -20,8 +20,9 @@ from catis.data.preprocessing import Preprocessing
 from catis.diagnostics.estimates import mcnemar, wilson
 from catis.recipes import load_recipe
 from catis.registry import create_method
-from catis.report.chart import Line, Panel, draw
+from catis.report.chart import Panel, draw
 from catis.report.colours import style_of
+from catis.report.marks import Line
 from catis.tuning.at_budget import macs_of
 from catis.tuning.controls import constant_r, controls_at
 

@@ -23,19 +23,9 @@ if TYPE_CHECKING:
 __version__ = "0.1.0.dev0"
 
 __all__ = [
-    "UnsupportedModelError",
-    "applied",
-    "apply",
-    "calibrate",
-    "diagnose",
-    "gmacs",
-    "info",
-    "list_methods",
-    "remove",
-    "save_recipe",
-    "trace",
-    "tune",
-]
+    "UnsupportedModelError", "applied", "apply", "calibrate", "diagnose", "gmacs", "info", "list_methods", "remove",
+    "save_recipe", "trace", "tune",
+]  # fmt: skip
 
 _HOME = {
     "UnsupportedModelError": "catis.errors",

@@ -16,8 +16,6 @@ from catis.hosts.correction import Correction
 from catis.hosts.handle import Handle
 from catis.recipes import Recipe, RecipeLike, load_recipe
 
-__all__ = ["applied", "apply", "remove", "wanted_recipe", "wanted_reduction"]
-
 ModelT = TypeVar("ModelT", bound=nn.Module)
 
 
@@ -77,17 +75,10 @@ def apply(
         torch.Size([2, 1000])
     """
     handle = hosts.find(model)
-    how: dict[str, Any] = {
-        "r": r,
-        "schedule": schedule,
-        "prop_attn": prop_attn,
-        "output": output,
-        "head_only": head_only,
-        "budget": budget,
-        "size_gain": size_gain,
-        "input_size": input_size,
-    }
-    wanted = wanted_recipe(method, recipe=recipe, correction=correction, **how, **options)
+    wanted = wanted_recipe(
+        method, recipe=recipe, correction=correction, r=r, schedule=schedule, prop_attn=prop_attn, output=output,
+        head_only=head_only, budget=budget, size_gain=size_gain, input_size=input_size, **options,
+    )  # fmt: skip
     handle.install(*_fitting(handle, wanted))
     return model
 

@@ -13,8 +13,6 @@ from catis.core.reduction import Reduction
 from catis.hosts.swap import base_class
 from catis.macs import compare_macs
 
-__all__ = ["ModelInfo", "info"]
-
 
 @dataclass(frozen=True)
 class ModelInfo:

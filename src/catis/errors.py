@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from importlib.util import find_spec
 
-__all__ = ["CatisError", "MissingExtraError", "UnsupportedModelError", "is_out_of_memory", "require"]
-
 
 class CatisError(Exception):
     """Base of every error that catis raises on purpose, apart from ValueErrors for bad arguments."""

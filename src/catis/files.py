@@ -9,17 +9,6 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-__all__ = [
-    "PARTIAL",
-    "begin",
-    "check_folder",
-    "check_writable",
-    "commit",
-    "remove_leftovers",
-    "replacing",
-    "write_whole",
-]
-
 PARTIAL = ".partial"
 """Ending of a file that is being written; one that stays behind belongs to a process that died."""
 

@@ -1,15 +1,15 @@
-"""Running a model on prepared images: its mode, device and dtype."""
+"""Running a model on prepared images: its mode, device and dtype, and copies of it on the same weights."""
 
 from __future__ import annotations
 
+import copy
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
+from itertools import chain
 
 from torch import Tensor, nn
 
 from catis.data.preprocessing import Pixels, Preprocessing
-
-__all__ = ["batch_images", "evaluating"]
 
 
 def batch_images(pixels: Sequence[Pixels] | Pixels, preprocessing: Preprocessing, model: nn.Module) -> Tensor:
@@ -27,3 +27,15 @@ def evaluating(model: nn.Module) -> Iterator[None]:
         yield
     finally:
         model.train(before)
+
+
+def shared_copy(model: nn.Module) -> nn.Module:
+    """A copy of a model on the same weights: what is put on it is seen by nobody else, and it takes no memory for them.
+
+    Example:
+        >>> model = nn.Linear(2, 2)
+        >>> shared_copy(model) is model, shared_copy(model).weight is model.weight
+        (False, True)
+    """
+    tensors = chain(model.parameters(), model.buffers())
+    return copy.deepcopy(model, {id(tensor): tensor for tensor in tensors})

@@ -16,8 +16,6 @@ from catis.core.schedule import RLike, Schedule
 from catis.hosts import ModelFacts
 from catis.hosts.cost import BlockCost, ModelCost
 
-__all__ = ["MacsComparison", "compare_macs", "count_macs", "gmacs"]
-
 
 def gmacs(
     model: nn.Module,

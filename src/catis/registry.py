@@ -10,8 +10,6 @@ from typing import Any
 from catis.core.method import Method
 from catis.core.options import checked_options
 
-__all__ = ["MethodInfo", "create_method", "describe_methods", "list_methods"]
-
 GROUP = "catis.methods"
 REFERENCE = "catis.reference"
 """Entry points of the authors' own forms, what `reference=True` makes of the method of that name."""

@@ -24,6 +24,7 @@ from catis.app.curves import NOTHING, curves_view
 from catis.app.downloads import zipped
 from catis.app.photos import Photo
 from catis.cli import app
+from catis.inference import shared_copy
 from catis.models import load_model
 from catis.recipes import Recipe, load_recipe, save_recipe
 from catis.runs.store import Store
@@ -53,7 +54,7 @@ def test_the_numbers_are_the_librarys(choices, photos):
 def test_the_shared_model_stays_vanilla_and_weights_are_not_copied(choices, photos):
     model = choices.models["tiny-6"]
     before = {name: (tensor, tensor.clone()) for name, tensor in model.state_dict(keep_vars=True).items()}
-    copy = answering.sharing_weights(model)
+    copy = shared_copy(model)
     catis.apply(copy, "catis", r=9)
     assert all(a is b for a, b in zip(copy.parameters(), model.parameters(), strict=True))
     answer(choices, Photo(photos[0]), Settings("tiny-6", "catis", 0.4))

@@ -11,7 +11,7 @@ from PIL import Image
 from typer.testing import CliRunner
 
 from catis.bench import PRESETS, Precision, Protocol, Settings, bench_model
-from catis.bench.variants import Variant
+from catis.bench.variants import VANILLA
 from catis.cli import app
 from catis.cli.bench import _protocol
 from catis.core.reduction import Reduction
@@ -168,5 +168,5 @@ def test_progress_goes_from_nothing_to_nearly_all():
 
 def test_amounts_keep_their_spelling():
     for text in ("13", "0.1", "8,4,2", "8:-1"):
-        assert Variant(Reduction.of("tome", Schedule.from_text(text))).r == text
-    assert not Variant(Reduction.of("tome", 0)).is_vanilla
+        assert str(Reduction.of("tome", Schedule.from_text(text)).schedule) == text
+    assert Reduction.of("tome", 0) != VANILLA

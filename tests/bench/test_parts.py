@@ -13,9 +13,10 @@ from catis.bench.memory import peak_bytes
 from catis.bench.phases import attention_is_fused, time_phases
 from catis.bench.reading import seconds_per_image
 from catis.bench.roofline import token_flow
-from catis.bench.variants import build_variants, default_amount, reduction_of, shared_copy
+from catis.bench.variants import build_variants, default_amount
 from catis.data.images import NoImagesError
 from catis.errors import is_out_of_memory
+from catis.inference import shared_copy
 from catis.zoo import load
 
 CPU = torch.device("cpu")
@@ -36,7 +37,7 @@ def test_the_products_are_those_that_gmacs_counts(name, r, head_only):
         pytest.skip("its head reads every token")
     catis.apply(model, "tome", r=r, head_only=head_only)
     roofline = Roofline(cost)
-    found = roofline.macs(token_flow(cost, facts.num_prefix, reduction_of(model)))
+    found = roofline.macs(token_flow(cost, facts.num_prefix, hosts.find(model).reduction))
     assert found + cost.head_weights == round(1e9 * catis.gmacs(model))
 
 
@@ -54,13 +55,13 @@ def test_the_products_have_the_models_shapes():
 def test_flow_counts_prefix_and_contract():
     model, facts, cost = built("vit_tiny_patch16_224")
     catis.apply(model, "tome", r=90)
-    assert token_flow(cost, facts.num_prefix, reduction_of(model)) == (
+    assert token_flow(cost, facts.num_prefix, hosts.find(model).reduction) == (
         (197, 197, 107),
         (107, 107, 54),
         (54, 54, 28),
     )
     catis.apply(model, "tome", r=90, head_only=True)
-    assert token_flow(cost, facts.num_prefix, reduction_of(model))[-1] == (54, 1, 1)
+    assert token_flow(cost, facts.num_prefix, hosts.find(model).reduction)[-1] == (54, 1, 1)
 
 
 def test_default_amounts():
@@ -87,7 +88,7 @@ def test_variants_share_weights_and_leave_the_model_alone():
 def test_a_shared_copy_can_be_reduced_alone():
     model = load("tiny-6")
     catis.apply(shared_copy(model), "tome", r=5)
-    assert reduction_of(model) is None
+    assert hosts.find(model).reduction is None
 
 
 # parts

@@ -10,12 +10,12 @@ import pytest
 from catis.bench.report import Report, write_results
 from catis.bench.rows import Facts, Measured, rows_of
 from catis.bench.timing import paired_ratio, time_rounds
-from catis.bench.variants import Variant
+from catis.bench.variants import VANILLA
 from catis.core.reduction import Reduction
 from catis.files import check_writable
 
 FACTS = Facts("some_vit", 224, 5_700_000, 2_000)
-VANILLA, FAST = Variant(Reduction.none()), Variant(Reduction.of("tome", 13))
+FAST = Reduction.of("tome", 13)
 TIMM = [
     "model", "infer_img_size", "infer_samples_per_sec", "infer_step_time", "infer_batch_size", "param_count",
     "infer_gmacs",

@@ -137,6 +137,27 @@ def test_the_command(tmp_path: Path) -> None:
     assert "nothing to write" in CliRunner().invoke(app, ["export", str(saved), "-r", "3"]).output
 
 
+@pytest.mark.parametrize(
+    ("files", "why"),
+    [
+        (["-o", "a.engine"], "expected a name that ends in .onnx, .xml, .pt2"),
+        (["-o", "a.onnx", "--onnx", "b.onnx"], "two names for one .onnx file"),
+        (["-o", "a.pt2", "--program", "b.pt2"], "two names for one .pt2 file"),
+    ],
+)
+def test_output_says_by_its_ending_what_is_written(tmp_path, monkeypatch, files, why):
+    monkeypatch.chdir(tmp_path)
+    refused = CliRunner().invoke(app, ["export", "tiny-6", "-r", "3", *files])
+    assert (refused.exit_code, why in refused.output) == (2, True), refused.output
+    assert not list(tmp_path.iterdir())
+
+
+def test_output_is_the_option_of_its_kind(tmp_path):
+    done = CliRunner().invoke(app, ["export", "tiny-6", "-r", "3", "-o", str(tmp_path / "reduced.pt2")])
+    assert done.exit_code == 0, done.output
+    assert sorted(file.name for file in tmp_path.iterdir()) == ["reduced.json", "reduced.pt2", "reduced.recipe.json"]
+
+
 def test_mctf_with_maximum_pooling_says_that_it_is_not_exported(tmp_path: Path) -> None:
     model = catis.apply(tiny_timm(), "mctf", r=3, pooling="max")
     with pytest.raises(ValueError, match=r"pooling='max' is not exported to ONNX.*use pooling='attention'"):

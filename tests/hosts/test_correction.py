@@ -14,9 +14,9 @@ from torch import Tensor, nn
 
 import catis
 from catis import hosts
-from catis.bench.variants import shared_copy
 from catis.hosts.correction import Correction
 from catis.hosts.swap import EXCHANGES
+from catis.inference import shared_copy
 from catis.recipes import load_recipe
 
 from .families import build

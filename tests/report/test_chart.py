@@ -11,9 +11,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from catis.report.axes import ticks
-from catis.report.chart import BOTTOM, HEIGHT, LEFT, RIGHT, TOP, WIDTH, Line, Panel, draw, draw_wrapping
+from catis.report.chart import BOTTOM, HEIGHT, LEFT, RIGHT, TOP, WIDTH, Panel, draw, draw_wrapping
 from catis.report.colours import METHODS, OTHERS, SIGNALS
-from catis.report.marks import MARKERS
+from catis.report.marks import MARKERS, Line
 
 SVG = "{http://www.w3.org/2000/svg}"
 

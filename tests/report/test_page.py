@@ -3,7 +3,8 @@
 import re
 from html.parser import HTMLParser
 
-from catis.report.chart import Line, Panel, draw_wrapping
+from catis.report.chart import Panel, draw_wrapping
+from catis.report.marks import Line
 from catis.report.page import chart_figure, code, heading, make_page, paragraph, picture_figure, tiles
 from catis.report.table import Table
 

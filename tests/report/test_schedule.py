@@ -6,7 +6,8 @@ from xml.etree import ElementTree
 import pytest
 
 from catis.diagnostics.estimates import Estimate
-from catis.report.schedule import draw_schedules, removal_rates, schedule_panels
+from catis.report.chart import draw
+from catis.report.schedule import removal_rates, schedule_panels
 
 KEPT = {"tuned": [60, 40, 20], "constant r": [43, 22, 11]}
 RHO = {
@@ -21,7 +22,7 @@ def test_three_panels_have_all_curves():
     assert rates.lines[0].y == pytest.approx([math.log(64 / 60), math.log(1.5), math.log(2)])
     assert [line.name for line in rho.lines] == ["pairwise", "fused"]
     assert [tokens.lines[1].colour, tokens.lines[2].colour] == [line.colour for line in rates.lines]
-    ElementTree.fromstring(draw_schedules(KEPT, 64, RHO, "a < b"))
+    ElementTree.fromstring(draw([tokens, rates, rho], "a < b"))
 
 
 def test_curves_of_other_models_are_refused():

@@ -2,17 +2,15 @@
 
 from __future__ import annotations
 
-import copy
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from itertools import chain
 from statistics import median
 from typing import Any
 
 import numpy as np
 import torch
-from torch import Tensor, nn
+from torch import Tensor
 
 from catis import hosts
 from catis.api import apply
@@ -20,13 +18,11 @@ from catis.app.choices import Choices
 from catis.app.onnx_model import OnnxModel
 from catis.app.photos import Photo
 from catis.data.preprocessing import Pixels
-from catis.inference import batch_images
+from catis.inference import batch_images, shared_copy
 from catis.macs import MacsComparison, compare_macs
 from catis.pictures.classes import describe_change, name_classes
 from catis.pictures.tracing import Trace, trace
 from catis.recipes import Recipe, recipe_of
-
-__all__ = ["Answer", "Guess", "Settings", "answer", "sharing_weights"]
 
 TOP = 5
 ROUNDS, SECONDS = 7, 0.2
@@ -35,13 +31,7 @@ ROUNDS, SECONDS = 7, 0.2
 
 @dataclass(frozen=True)
 class Settings:
-    """What a user chose.
-
-    Attributes:
-        model: One of the menu.
-        way: A method or a recipe of the menu.
-        budget: Share of the multiply-adds, for a method; a recipe has its own.
-    """
+    """What a user chose: a model, a method or recipe, and for a method the share of the multiply-adds."""
 
     model: str
     way: str = "catis"
@@ -100,7 +90,7 @@ def answer(choices: Choices, photo: Photo, settings: Settings) -> Answer:
     if isinstance(model, OnnxModel):
         return _of_file(choices, model, photo, settings)
     recipe = choices.recipe(settings.way)
-    reduced = sharing_weights(model)
+    reduced = shared_copy(model)
     if recipe is None:
         apply(reduced, settings.way, budget=settings.budget)
     else:
@@ -121,12 +111,6 @@ def answer(choices: Choices, photo: Photo, settings: Settings) -> Answer:
     )  # fmt: skip
 
 
-def sharing_weights(model: nn.Module) -> nn.Module:
-    """A copy for one answer: what is put on it is seen by nobody else, and it costs no memory for weights."""
-    shared = {id(tensor): tensor for tensor in chain(model.parameters(), model.buffers())}
-    return copy.deepcopy(model, shared)
-
-
 def _of_file(choices: Choices, file: OnnxModel, photo: Photo, settings: Settings) -> Answer:
     """An exported file, beside the vanilla model that it was made of if that is here too."""
     pixels = photo.pixels(file.preprocessing)
@@ -138,7 +122,7 @@ def _of_file(choices: Choices, file: OnnxModel, photo: Photo, settings: Settings
         _, ms, rounds = _times(lambda: None, lambda: file.logits(images))
         return Answer(settings, pixels, (), after, None, None, file.recipe, None, ms, rounds)
     model: Any = choices.models[twin]
-    reduced = apply(sharing_weights(model), recipe=file.recipe)
+    reduced = apply(shared_copy(model), recipe=file.recipe)
     tensor = torch.from_numpy(images)
     with torch.inference_mode():
         traced, before = trace(reduced, tensor), model(tensor)

@@ -7,17 +7,16 @@ from pathlib import Path
 
 from catis import hosts
 from catis.api import wanted_recipe
-from catis.app.answering import Settings, sharing_weights
+from catis.app.answering import Settings
 from catis.app.choices import Choices
 from catis.app.onnx_model import OnnxModel
 from catis.data.images import BrokenImage, read_image
 from catis.diagnostics.report import Diagnosis
 from catis.health.check import diagnose
+from catis.inference import shared_copy
 from catis.report.chart import draw_wrapping
 from catis.report.diagnosis import diagnosis_panels
 from catis.report.page import chart_figure
-
-__all__ = ["diagnosed", "diagnosis_view"]
 
 CAPTION = (
     "Left, rho_s: how alike each signal ranks the tokens of an image and of the same image with noise, 1 for the same "
@@ -41,7 +40,7 @@ def diagnosed(
     preprocessing = hosts.find(model).preprocessing()
     read = [read_image(path, preprocessing) for path in images]
     pixels = [image for image in read if not isinstance(image, BrokenImage)]
-    return diagnose(sharing_weights(model), pixels, recipe=recipe, progress=progress, preprocessing=preprocessing)
+    return diagnose(shared_copy(model), pixels, recipe=recipe, progress=progress, preprocessing=preprocessing)
 
 
 def diagnosis_view(diagnosis: Diagnosis) -> str:

@@ -14,8 +14,6 @@ from catis.models import load_model
 from catis.recipes import FILE_NAME, Recipe, list_recipes, load_recipe
 from catis.registry import list_methods
 
-__all__ = ["Choices", "Named", "load_choices", "split_checkpoint"]
-
 Model = nn.Module | OnnxModel
 RECIPE = "recipe "
 """How the name of a recipe begins in the menu of methods."""

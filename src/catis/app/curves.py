@@ -2,20 +2,16 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Sequence
 from pathlib import Path
 
 from catis.app.views import sentence
 from catis.report.page import paragraph
 from catis.report.store import store_figure, usable_records
+from catis.report.tune import TUNE_FILE, points_table, read_tuned, tune_figure
 from catis.report.tune import answer as tuned_answer
-from catis.report.tune import points_table, tune_figure
 from catis.runs.store import Store
 
-__all__ = ["NOTHING", "curves_view"]
-
-TUNE_FILE = "tune.json"
 NOTHING = (
     "Nothing to draw yet. Start the page with --results DIR, a results store that `catis eval --store DIR` or "
     "`catis sweep` wrote or a folder of `catis tune`, or with --recipe DIR of a tuning."
@@ -31,16 +27,15 @@ def curves_view(folders: Sequence[Path]) -> str:
     for folder in folders:
         if not folder.is_dir():
             raise ValueError(f"{folder} is not a folder: expected a results store, or what `catis tune` wrote")
-    parts = [_of_tuning(folder) if (folder / TUNE_FILE).is_file() else _of_store(folder) for folder in folders]
+    parts = [
+        _of_tuning(folder) if (folder / TUNE_FILE).is_file() else store_figure(usable_records(Store(folder)))
+        for folder in folders
+    ]
     return "".join(parts) or sentence(NOTHING)
 
 
 def _of_tuning(folder: Path) -> str:
-    content = json.loads((folder / TUNE_FILE).read_text(encoding="utf-8"))
+    content = read_tuned(folder / TUNE_FILE)
     points = content["points"]
     table = points_table(points, f"{content['model']}: judged on images that chose nothing").html()
     return paragraph(tuned_answer(points)) + "".join(tune_figure(points)) + table
-
-
-def _of_store(folder: Path) -> str:
-    return store_figure(usable_records(Store(folder)))

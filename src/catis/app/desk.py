@@ -18,8 +18,6 @@ from catis.app.onnx_model import OnnxModel
 from catis.app.photos import Photo
 from catis.errors import CatisError, is_out_of_memory
 
-__all__ = ["Desk", "Shown"]
-
 DROP = "Drop a photo, or take one of the examples."
 
 

@@ -12,10 +12,8 @@ from PIL import Image
 from catis.app.answering import Answer
 from catis.app.choices import Named
 from catis.pictures.drawing import Look
-from catis.pictures.formats import as_png, as_svg
+from catis.pictures.formats import as_png, as_svg, png_bytes
 from catis.recipes import write_recipe
-
-__all__ = ["python_lines", "zipped"]
 
 README = (
     "figure.png, figure.svg: what was on the page. catis_recipe.json: the reduction, for catis.apply(model, recipe=...)"
@@ -53,7 +51,7 @@ def zipped(answer: Answer, named: Named) -> bytes:
         "figure.png": as_png(canvas),
         "figure.svg": as_svg(canvas, answer.change or "patch tokens kept, merged and evicted"),
         "again.py": python_lines(named, answer.change).encode(),
-        "input.png": _png(Image.fromarray(answer.pixels)),
+        "input.png": png_bytes(Image.fromarray(answer.pixels)),
     }
     with tempfile.TemporaryDirectory() as folder:
         write_recipe(answer.recipe, folder)
@@ -63,9 +61,3 @@ def zipped(answer: Answer, named: Named) -> bytes:
         for name, content in sorted(files.items()):
             archive.writestr(name, content)
     return packed.getvalue()
-
-
-def _png(image: Image.Image) -> bytes:
-    file = io.BytesIO()
-    image.save(file, "PNG")
-    return file.getvalue()

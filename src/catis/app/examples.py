@@ -9,8 +9,6 @@ from PIL import Image
 from catis.data.images import ImageFolder
 from catis.zoo import dataset
 
-__all__ = ["find_examples"]
-
 MOST = 64
 
 

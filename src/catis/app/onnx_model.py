@@ -13,12 +13,9 @@ from numpy.typing import NDArray
 
 from catis.data.preprocessing import Preprocessing
 from catis.errors import require
+from catis.export.contract import PREFIX
+from catis.export.runtimes import RuntimeLoadError, ort_session
 from catis.recipes import Recipe
-
-__all__ = ["OnnxModel", "open_onnx"]
-
-PREFIX = "catis."
-"""Of the keys that `catis export` writes into a file's metadata."""
 
 
 @dataclass(frozen=True)
@@ -53,21 +50,13 @@ def open_onnx(path: Path) -> OnnxModel:
         ValueError: No such file, no ONNX file, or one that does not say how it wants its images.
     """
     require("an ONNX file", "export", "onnxruntime")
-    import onnxruntime
-    from onnxruntime.capi import onnxruntime_pybind11_state as faults
-
     if not path.is_file():
         raise ValueError(f"{path}: there is no such file")
     try:
-        session = onnxruntime.InferenceSession(path, providers=["CPUExecutionProvider"])
-    except (
-        faults.Fail,
-        faults.InvalidArgument,
-        faults.InvalidGraph,
-        faults.InvalidProtobuf,
-        faults.NotImplemented,
-    ) as error:
-        raise ValueError(f"{path} cannot be opened by ONNX Runtime: {str(error).splitlines()[0]}") from error
+        session = ort_session(path)
+    except RuntimeLoadError as error:
+        said = str(error.__cause__).splitlines()[0]
+        raise ValueError(f"{path} cannot be opened by ONNX Runtime: {said}") from error
     metadata = {key: json.loads(value) for key, value in _metadata(session).items()}
     if "preprocessing" not in metadata:
         raise ValueError(f"{path} does not say how it wants its images: write it with `catis export` of this version")

@@ -2,17 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
 import gradio as gr
 
-from catis.app.desk import Desk, Shown
+from catis.app.desk import Desk
 from catis.app.photos import Photo
 from catis.app.style import INTRODUCTION, SAVE_FILE
-
-__all__ = ["build_page"]
 
 LOWEST, HIGHEST, USUAL = 0.2, 1.0, 0.6
 FORGET = 3600
@@ -105,7 +103,8 @@ def _answering(page: gr.Blocks, desk: Desk, inputs: list[Any], shown: list[Any])
     }  # fmt: skip
 
     def respond(*given: Any) -> list[Any]:
-        return _in_order(desk.respond(*given))
+        shown = desk.respond(*given)
+        return [shown.said, shown.answer, shown.numbers, shown.classes, shown.patches, shown.signals, shown.depth]
 
     def choose(name: str) -> tuple[Any, Any]:
         ways, depth = desk.choices.ways(name), desk.blocks(name)
@@ -114,10 +113,6 @@ def _answering(page: gr.Blocks, desk: Desk, inputs: list[Any], shown: list[Any])
     gr.on([page.load, photo.change, way.input, budget.input], respond, inputs, shown, **once)
     chosen = model.input(choose, model, [way, block], show_progress="hidden", api_visibility="private")
     chosen.then(respond, inputs, shown, **once)
-
-
-def _in_order(shown: Shown) -> list[Any]:
-    return [shown.said, shown.answer, shown.numbers, shown.classes, shown.patches, shown.signals, shown.depth]
 
 
 def _download(desk: Desk, kept: Any, said: Any) -> None:
@@ -139,13 +134,9 @@ def _diagnosis_tab(desk: Desk, inputs: list[Any]) -> None:
     button, shown = gr.Button("Diagnose this model", elem_id="diagnose"), gr.HTML(elem_id="diagnosis")
 
     def diagnose(model: str, way: str, budget: float, progress: Any = gr.Progress()) -> str:  # noqa: B008
-        return desk.diagnose(model, way, budget, _telling(progress))
+        return desk.diagnose(model, way, budget, lambda done, total: progress((done, total), unit="images"))
 
     button.click(
         diagnose, inputs[1:], shown, concurrency_limit=1, concurrency_id="diagnose", trigger_mode="once",
         api_visibility="private",
     )  # fmt: skip
-
-
-def _telling(progress: Any) -> Callable[[int, int], None]:
-    return lambda done, total: progress((done, total), unit="images")

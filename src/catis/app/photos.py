@@ -9,8 +9,6 @@ from PIL import Image, ImageOps, UnidentifiedImageError
 
 from catis.data.preprocessing import Pixels, Preprocessing
 
-__all__ = ["MOST_BYTES", "MOST_PIXELS", "Photo"]
-
 MOST_BYTES = 20 * 2**20
 MOST_PIXELS = 50_000_000
 """Of one image; a phone's photo has 12 to 50 million."""
@@ -18,12 +16,7 @@ MOST_PIXELS = 50_000_000
 
 @dataclass(frozen=True)
 class Photo:
-    """An image file of one user, and what was made of it for models.
-
-    Attributes:
-        path: The file.
-        prepared: Its pixels, by the preprocessing that asked for them.
-    """
+    """An image file of one user, and its pixels by the preprocessing that asked for them."""
 
     path: Path
     prepared: dict[Preprocessing, Pixels] = field(default_factory=dict, compare=False)

@@ -20,8 +20,6 @@ from catis.app.style import CSS, FONTS, MONO
 from catis.app.views import sentence
 from catis.errors import require
 
-__all__ = ["Address", "served"]
-
 OFFLINE = {
     "GRADIO_ANALYTICS_ENABLED": "False",
     "HF_HUB_DISABLE_TELEMETRY": "1",

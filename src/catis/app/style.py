@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-__all__ = ["CSS", "FONTS", "INTRODUCTION", "MONO", "SAVE_FILE"]
-
 FONTS = ("system-ui", "Helvetica", "Arial", "sans-serif")
 MONO = ("ui-monospace", "Consolas", "monospace")
 

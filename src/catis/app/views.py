@@ -12,8 +12,6 @@ from catis.pictures.formats import as_svg
 from catis.pictures.legend import legend_parts
 from catis.pictures.tracing import Trace
 
-__all__ = ["classes_view", "depth_view", "numbers_view", "patches_view", "sentence", "signals_view"]
-
 NO_PICTURE = (
     "Only the exported file is here, which does not tell what happens inside it. To see the patches, also pass the "
     "model that it was made of with --model."

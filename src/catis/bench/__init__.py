@@ -8,15 +8,6 @@ from catis.bench.settings import PRESETS, Precision, Protocol, Settings
 from catis.bench.timing import paired_ratio, time_rounds
 
 __all__ = [
-    "PRESETS",
-    "Precision",
-    "Protocol",
-    "Report",
-    "Roofline",
-    "Row",
-    "Settings",
-    "bench_files",
-    "bench_model",
-    "paired_ratio",
-    "time_rounds",
-]
+    "PRESETS", "Precision", "Protocol", "Report", "Roofline", "Row", "Settings", "bench_files", "bench_model",
+    "paired_ratio", "time_rounds",
+]  # fmt: skip

@@ -13,16 +13,15 @@ from torch import Tensor, nn
 from catis import hosts
 from catis.bench.exported import load_exported
 from catis.bench.memory import peak_bytes
-from catis.bench.phases import Phases, time_phases
+from catis.bench.phases import time_phases
 from catis.bench.roofline import Flow, Roofline, token_flow
 from catis.bench.rows import Measured, macs_of
 from catis.bench.settings import Precision, Settings
 from catis.bench.timing import Step, Timed, time_rounds
-from catis.bench.variants import Variant, build_variants, compile_model, default_amount, forward_step, reduction_of
+from catis.bench.variants import VANILLA, build_variants, compile_model, default_amount, forward_step
+from catis.core.reduction import Reduction
 from catis.errors import is_out_of_memory
 from catis.export.check import Runner
-
-__all__ = ["Cases", "Tell"]
 
 Tell = Callable[[str, float], None]
 """Told what is going on, and which share of all is done."""
@@ -33,10 +32,10 @@ class Cases:
     """The variants of one model, the tokens that flow through each, and the roofline."""
 
     settings: Settings
-    variants: Mapping[Variant, nn.Module]
-    flows: Mapping[Variant, Flow]
+    variants: Mapping[Reduction, nn.Module]
+    flows: Mapping[Reduction, Flow]
     roofline: Roofline | None
-    exported: Mapping[Variant, Runner] | None = None
+    exported: Mapping[Reduction, Runner] | None = None
 
     @classmethod
     def of(cls, model: nn.Module, settings: Settings, tell: Tell = lambda what, share: None) -> Cases:
@@ -45,13 +44,14 @@ class Cases:
         facts, cost = handle.facts, handle.cost()
         amounts = settings.amounts or (default_amount(cost.num_patches, facts.depth),)
         variants = build_variants(model, settings.methods, amounts, settings.recipes)
-        flows = {variant: token_flow(cost, facts.num_prefix, reduction_of(net)) for variant, net in variants.items()}
+        flows = {
+            variant: token_flow(cost, facts.num_prefix, hosts.find(net).reduction) for variant, net in variants.items()
+        }
         if settings.runtime != "torch":
             threads = settings.threads or torch.get_num_threads()
             exported = load_exported(variants, settings.runtime, threads, lambda what: tell(what, 0.0))
-            return cls(
-                settings, variants, flows, None, exported
-            )  # PyTorch's products are no roofline of another runtime
+            # PyTorch's products are no roofline of another runtime.
+            return cls(settings, variants, flows, None, exported)
         roofline = Roofline(cost, settings.precision.products, settings.place) if settings.causes else None
         return cls(settings, variants, flows, roofline)
 
@@ -71,7 +71,7 @@ class Cases:
         timed = self._time(steps, tell)
         return [self._finish(variant, images, compiled, state, timed, tell) for variant, state in ready.items()]
 
-    def _step(self, variant: Variant, images: Tensor) -> Step:
+    def _step(self, variant: Reduction, images: Tensor) -> Step:
         if self.exported is None:
             return forward_step(self.variants[variant], images, self._precision)
         run = self.exported[variant]
@@ -87,13 +87,13 @@ class Cases:
         source = torch.Generator().manual_seed(self.settings.seed)
         return torch.randn(shape, generator=source).to(self.settings.place, self._precision.weights)
 
-    def _roofline_steps(self, batch: int) -> dict[Variant | Flow, Step]:
+    def _roofline_steps(self, batch: int) -> dict[Reduction | Flow, Step]:
         flows = dict.fromkeys(self.flows.values())
         return {} if self.roofline is None else {flow: self.roofline.step(flow, batch) for flow in flows}
 
-    def _compiled(self, variant: Variant, images: Tensor, tell: Tell) -> _Ready:
+    def _compiled(self, variant: Reduction, images: Tensor, tell: Tell) -> _Ready:
         """Compile and run once; a failure is told in the row, and the other rows go on."""
-        tell(f"compiling {variant.method} r={variant.r}", 0.0)
+        tell(f"compiling {variant.method.name} r={variant.schedule}", 0.0)
         step = forward_step(compile_model(self.variants[variant]), images, self._precision)
         start = time.perf_counter()
         try:
@@ -103,7 +103,7 @@ class Cases:
             return _Ready(step, problem=why)
         return _Ready(step, time.perf_counter() - start)
 
-    def _time(self, steps: Mapping[Variant | Flow, Step], tell: Tell) -> Timed[Variant | Flow]:
+    def _time(self, steps: Mapping[Reduction | Flow, Step], tell: Tell) -> Timed[Reduction | Flow]:
         protocol = self.settings.protocol
         return time_rounds(
             steps,
@@ -116,30 +116,30 @@ class Cases:
         )
 
     def _finish(
-        self, variant: Variant, images: Tensor, compiled: bool, ready: _Ready, timed: Timed[Variant | Flow], tell: Tell
+        self,
+        variant: Reduction,
+        images: Tensor,
+        compiled: bool,
+        ready: _Ready,
+        timed: Timed[Reduction | Flow],
+        tell: Tell,
     ) -> Measured:
         """Times of one variant, and the parts of its pass."""
         batch, problem = images.shape[0], ready.problem or timed.failed.get(variant, "")
         if problem:
             return self._measured(variant, batch, compiled, problem=problem)
-        tell(f"parts of {variant.method} r={variant.r}", 0.9)
+        tell(f"parts of {variant.method.name} r={variant.schedule}", 0.9)
         flow, causes = self.flows[variant], self.settings.causes and self.exported is None
-        phases = causes and not compiled and not variant.is_vanilla  # a compiled pass has no such parts
+        phases = None
+        if causes and not compiled and variant != VANILLA:  # a compiled pass has no such parts
+            phases = time_phases(self.variants[variant], images, self._precision, threads=self.settings.threads)
+        peak = peak_bytes(ready.step, self.settings.place) if causes else None
         return self._measured(
-            variant,
-            batch,
-            compiled,
-            seconds=timed.seconds[variant],
-            roofline=timed.seconds.get(flow, ()),
-            phases=self._phases(variant, images) if phases else None,
-            peak=peak_bytes(ready.step, self.settings.place) if causes else None,
-            compile_seconds=ready.compile_seconds,
-        )
+            variant, batch, compiled, seconds=timed.seconds[variant], roofline=timed.seconds.get(flow, ()),
+            phases=phases, peak=peak, compile_seconds=ready.compile_seconds,
+        )  # fmt: skip
 
-    def _phases(self, variant: Variant, images: Tensor) -> Phases | None:
-        return time_phases(self.variants[variant], images, self._precision, threads=self.settings.threads)
-
-    def _measured(self, variant: Variant, batch: int, compiled: bool, **timings: Any) -> Measured:
+    def _measured(self, variant: Reduction, batch: int, compiled: bool, **timings: Any) -> Measured:
         model = self.variants[variant]
         handle = hosts.find(model)
         tokens_last = self.flows[variant][-1].leaving - handle.facts.num_prefix

@@ -6,8 +6,6 @@ from dataclasses import dataclass
 
 from catis.bench.phases import Phases
 
-__all__ = ["FAIR", "SUSPICIOUS", "Evidence", "explain", "lost_time"]
-
 SUSPICIOUS = 1.1
 """Efficiency above this is flagged: time saved that the multiply-adds do not account for."""
 FAIR = 0.9

@@ -10,18 +10,16 @@ from pathlib import Path
 from torch import nn
 
 from catis.bench.settings import Runtime
-from catis.bench.variants import Variant
+from catis.core.reduction import Reduction
 from catis.errors import require
 from catis.export.check import Runner
 from catis.export.onnx_file import convert
 from catis.export.runtimes import openvino_runner, ort_runner
 
-__all__ = ["describe_runtime", "load_exported"]
-
 
 def load_exported(
-    variants: Mapping[Variant, nn.Module], runtime: Runtime, threads: int, tell: Callable[[str], None]
-) -> dict[Variant, Runner]:
+    variants: Mapping[Reduction, nn.Module], runtime: Runtime, threads: int, tell: Callable[[str], None]
+) -> dict[Reduction, Runner]:
     """Export every variant with a free batch, as `catis export` does, and load it.
 
     Args:
@@ -38,7 +36,7 @@ def load_exported(
     with tempfile.TemporaryDirectory(prefix="catis-bench-") as folder:
         path = Path(folder) / "model.onnx"
         for variant, model in variants.items():
-            tell(f"exporting {variant.method} r={variant.r}")
+            tell(f"exporting {variant.method.name} r={variant.schedule}")
             convert(model, path)
             runners[variant] = load(path, threads)
     return runners

@@ -10,15 +10,13 @@ from typing import Any, get_args
 import torch
 
 from catis.bench.settings import Runtime
-from catis.bench.variants import Variant
+from catis.bench.variants import VANILLA
 from catis.core.reduction import Reduction
 from catis.errors import require
 from catis.export.check import Runner
 from catis.export.contract import contract_file
 from catis.export.runtimes import openvino_runner, ort_runner, program_runner
 from catis.recipes import Recipe
-
-__all__ = ["RUNTIMES", "ExportedFile", "load_file", "noise", "read_file", "runtime_for"]
 
 RUNTIMES: dict[str, tuple[Runtime, ...]] = {
     ".onnx": ("onnxruntime", "openvino"),
@@ -46,7 +44,7 @@ class ExportedFile:
     """
 
     path: Path
-    variant: Variant
+    variant: Reduction
     number_format: str
     model: str
     shape: tuple[int | None, ...]
@@ -84,11 +82,11 @@ def read_file(path: Path) -> ExportedFile:
         raise ValueError(f"{beside} does not say what the file costs: it is of another catis; export the model again")
     recipe, cost = content["recipe"], content["cost"]
     vanilla = recipe is None or cost["gmacs"] == cost["vanilla_gmacs"]  # -r 0 removes nothing
-    reduction = Reduction.none() if vanilla else Recipe.from_json(recipe, str(beside)).reduction
+    reduction = VANILLA if vanilla else Recipe.from_json(recipe, str(beside)).reduction
     batch, *image = content["input"]["shape"]
     return ExportedFile(
         path,
-        Variant(reduction),
+        reduction,
         _number_format(path),
         content["model"],
         (None if batch == "batch" else batch, *image),

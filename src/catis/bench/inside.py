@@ -14,8 +14,6 @@ from catis.bench.settings import Runtime
 from catis.export.contract import INPUT
 from catis.export.runtimes import openvino_settings, ort_session
 
-__all__ = ["PASSES", "seconds_of_products"]
-
 PASSES = 5
 """Profiled passes; the fastest one counts, as for parts of PyTorch's passes."""
 _PRODUCTS = ("matmul", "gemm", "conv", "attention", "fullyconnected")

@@ -9,8 +9,6 @@ from contextlib import contextmanager
 import torch
 from torch.autograd.profiler import profile
 
-__all__ = ["peak_bytes"]
-
 
 def peak_bytes(step: Callable[[], object], device: torch.device) -> int:
     """Most that PyTorch's allocator held at once during a pass, above what was there before it (weights, input).

@@ -26,8 +26,6 @@ from catis.core.state import TokenState
 from catis.core.view import BlockView
 from catis.native.accelerator import Compiled, accelerator_for
 
-__all__ = ["Phases", "attention_is_fused", "time_phases"]
-
 
 @dataclass(frozen=True)
 class Phases:

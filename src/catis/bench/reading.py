@@ -11,8 +11,6 @@ from catis.bench.timing import least_seconds
 from catis.data.batches import batches
 from catis.data.images import ImageFolder, NoImagesError
 
-__all__ = ["seconds_per_image"]
-
 
 def seconds_per_image(root: str | Path, model: nn.Module, workers: int, limit: int = 64, repeats: int = 3) -> float:
     """Wall-clock seconds to decode, resize, crop and normalise one image, with some threads at work.

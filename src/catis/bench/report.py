@@ -11,8 +11,6 @@ from typing import Any
 from catis.files import write_whole
 from catis.report.table import Table
 
-__all__ = ["Report", "Row", "write_results"]
-
 
 @dataclass(frozen=True)
 class Row:
@@ -103,12 +101,7 @@ class Row:
 
 @dataclass(frozen=True)
 class Report:
-    """All rows, and what they share.
-
-    Attributes:
-        rows: Vanilla first within each batch size.
-        rig: What the figures depend on: device, threads, precision, versions.
-    """
+    """Rows, vanilla first within each batch size, and what they depend on: device, threads, precision, versions."""
 
     rows: tuple[Row, ...]
     rig: Mapping[str, Any] = field(default_factory=dict)

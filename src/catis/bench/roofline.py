@@ -13,8 +13,6 @@ from catis.bench.timing import Step
 from catis.core.reduction import Reduction
 from catis.hosts.cost import ModelCost
 
-__all__ = ["BlockFlow", "Flow", "Roofline", "attention_step", "token_flow"]
-
 
 class BlockFlow(NamedTuple):
     """Tokens of one block, prefix included.

@@ -14,22 +14,14 @@ from catis.bench.explain import SUSPICIOUS, Evidence, explain, lost_time
 from catis.bench.phases import Phases
 from catis.bench.report import Row
 from catis.bench.timing import Ratio, paired_ratio
-from catis.bench.variants import Variant
+from catis.bench.variants import VANILLA
+from catis.core.reduction import Reduction
 from catis.macs import count_macs
-
-__all__ = ["Facts", "Measured", "rows_of"]
 
 
 @dataclass(frozen=True)
 class Facts:
-    """What all rows of a model share.
-
-    Attributes:
-        model: Its name.
-        img_size: Side of the input.
-        param_count: Parameters.
-        vanilla_macs: Multiply-adds of the vanilla model.
-    """
+    """What all rows of a model share: its name, the side of its input, its parameters, vanilla's multiply-adds."""
 
     model: str
     img_size: int
@@ -54,7 +46,7 @@ class Measured:
     """One variant in one case, as it was measured.
 
     Attributes:
-        variant: Which model.
+        variant: Which model: what is on it, as it was asked for.
         batch_size: Images per pass.
         compiled: Whether under torch.compile.
         macs: Multiply-adds per image.
@@ -69,7 +61,7 @@ class Measured:
         number_format: "int8" where its products are quantised.
     """
 
-    variant: Variant
+    variant: Reduction
     batch_size: int
     compiled: bool
     macs: int
@@ -92,7 +84,7 @@ def rows_of(measured: Sequence[Measured], facts: Facts, reading: float | None = 
         facts: Of the model.
         reading: Seconds to read and prepare an image.
     """
-    baselines = [row for row in measured if row.variant.is_vanilla]
+    baselines = [row for row in measured if row.variant == VANILLA]
     for row in measured:
         vanilla = _baseline(row, baselines)
         alike = (row.compiled, vanilla.number_format)
@@ -119,8 +111,8 @@ def _common(row: Measured, facts: Facts) -> dict[str, Any]:
         "infer_batch_size": row.batch_size,
         "param_count": facts.param_count / 1e6,
         "infer_gmacs": row.macs / 1e9,
-        "method": row.variant.method,
-        "r": row.variant.r,
+        "method": row.variant.method.name,
+        "r": str(row.variant.schedule),
         "torchcompile": row.compiled,
         "file": row.file,
         "number_format": row.number_format if row.file else "",
@@ -162,7 +154,7 @@ def _against(
         "speedup_high": speed.high,
         "efficiency": evidence.efficiency,
         "suspicious": evidence.efficiency > SUSPICIOUS and not evidence.formats,
-        **({} if row.variant.is_vanilla else _lost(evidence)),
+        **({} if row.variant == VANILLA else _lost(evidence)),
     }
 
 

@@ -20,8 +20,6 @@ from catis.bench.rows import Facts, Measured, rows_of
 from catis.bench.settings import Settings
 from catis.native.library import describe
 
-__all__ = ["bench_model"]
-
 
 def bench_model(
     model: nn.Module,

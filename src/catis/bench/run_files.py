@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import platform
 import tempfile
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -12,6 +12,7 @@ from typing import Any
 import torch
 
 from catis import __version__, models
+from catis.bench.cases import Tell
 from catis.bench.exported import describe_runtime
 from catis.bench.files import ExportedFile, load_file, noise, read_file, runtime_for
 from catis.bench.inside import seconds_of_products
@@ -19,14 +20,11 @@ from catis.bench.report import Report
 from catis.bench.rows import Facts, Measured, rows_of
 from catis.bench.settings import Protocol, Runtime
 from catis.bench.timing import time_rounds
+from catis.bench.variants import VANILLA
 from catis.export.check import Runner
 from catis.export.contract import write_contract
 from catis.export.onnx_file import convert
 from catis.export.report import ExportReport
-
-__all__ = ["bench_files"]
-
-Tell = Callable[[str, float], None]
 
 
 def bench_files(
@@ -60,11 +58,11 @@ def bench_files(
     chosen, threads = runtime_for(Path(files[0]), runtime), threads or torch.get_num_threads()
     with tempfile.TemporaryDirectory(prefix="catis-bench-") as folder:
         wanted = [read_file(Path(path)) for path in (*vanilla, *files)]
-        if not any(file.variant.is_vanilla for file in wanted):
+        if not any(file.variant == VANILLA for file in wanted):
             tell(f"exporting vanilla {wanted[0].model}", 0.0)
             wanted.insert(0, _exported_vanilla(wanted[0], Path(folder)))
         _check_alike(wanted, chosen)
-        wanted.sort(key=lambda file: not file.variant.is_vanilla)
+        wanted.sort(key=lambda file: file.variant != VANILLA)
         batches = _batches(wanted, protocol)
         runners = {file: load_file(file.path, chosen, threads) for file in wanted}
         measured: list[Measured] = []

@@ -12,8 +12,6 @@ from catis.core.schedule import RLike
 from catis.recipes import Recipe
 from catis.runs.devices import choose_device
 
-__all__ = ["PRESETS", "Precision", "Protocol", "Runtime", "Settings"]
-
 Runtime = Literal["torch", "onnxruntime", "openvino"]
 """What runs a model; all but torch run an exported file."""
 

@@ -14,8 +14,6 @@ from torch.utils.benchmark import Timer
 
 from catis.errors import is_out_of_memory
 
-__all__ = ["FEWEST_ROUNDS", "Progress", "Ratio", "Step", "Timed", "least_seconds", "paired_ratio", "time_rounds"]
-
 Step = Callable[[], object]
 Progress = Callable[[int, int], None]
 KeyT = TypeVar("KeyT", bound=Hashable)
@@ -25,12 +23,7 @@ FEWEST_ROUNDS = 3
 
 @dataclass(frozen=True)
 class Timed(Generic[KeyT]):
-    """Seconds of every step in every round, and the steps that failed.
-
-    Attributes:
-        seconds: One entry per round, in the order of the rounds, so that entries of two steps are pairs.
-        failed: Why a step has no times.
-    """
+    """Seconds of every step, one entry per round, so that those of two steps are pairs; and why a step has none."""
 
     seconds: Mapping[KeyT, Sequence[float]]
     failed: Mapping[KeyT, str]

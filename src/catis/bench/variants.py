@@ -2,94 +2,46 @@
 
 from __future__ import annotations
 
-import copy
 from collections.abc import Callable
-from dataclasses import dataclass
 from inspect import signature
-from itertools import chain
 from typing import Any
 
 import torch
 from torch import Tensor, nn
 
-from catis import hosts
 from catis.api import apply
 from catis.bench.settings import Precision
 from catis.bench.timing import Step
 from catis.core.reduction import Reduction
 from catis.core.schedule import RLike
+from catis.inference import shared_copy
 from catis.recipes import Recipe
 
-__all__ = [
-    "Variant",
-    "build_variants",
-    "compile_model",
-    "default_amount",
-    "forward_step",
-    "reduction_of",
-    "shared_copy",
-]
-
-
-@dataclass(frozen=True)
-class Variant:
-    """One model to time.
-
-    Attributes:
-        reduction: What is on it, as it was asked for.
-    """
-
-    reduction: Reduction
-
-    @property
-    def method(self) -> str:
-        """Name of the method, or "vanilla"."""
-        return self.reduction.method.name
-
-    @property
-    def r(self) -> str:
-        """The amount as the command line spells it; "0" for vanilla."""
-        return str(self.reduction.schedule)
-
-    @property
-    def is_vanilla(self) -> bool:
-        """Whether it is the vanilla model, which the others are compared with."""
-        return self.reduction == Reduction.none()
+VANILLA = Reduction.none()
+"""What the others are compared with; a method at r=0 is a variant of its own."""
 
 
 def build_variants(
     model: nn.Module, methods: tuple[str, ...], amounts: tuple[RLike, ...], recipes: tuple[Recipe, ...] = ()
-) -> dict[Variant, nn.Module]:
-    """Vanilla first, then every method at every amount, then recipes.
+) -> dict[Reduction, nn.Module]:
+    """Models by what is on them, as it was asked for: vanilla first, then every method at every amount, then recipes.
 
     The model itself is not changed, and no weights are copied but those that a recipe has calibrated.
 
     Example:
         >>> import timm
         >>> variants = build_variants(timm.create_model("test_vit"), ("tome", "catis"), (2, 0.1))
-        >>> [f"{variant.method} {variant.r}" for variant in variants]
+        >>> [f"{variant.method.name} {variant.schedule}" for variant in variants]
         ['vanilla 0', 'tome 2', 'catis 2', 'tome 0.1', 'catis 0.1']
     """
-    table = {Variant(Reduction.none()): shared_copy(model)}
+    table = {VANILLA: shared_copy(model)}
     for r in amounts:
         for method in methods:
-            variant = Variant(Reduction.of(method, r))
-            table[variant] = apply(shared_copy(model), variant.reduction)
+            variant = Reduction.of(method, r)
+            table[variant] = apply(shared_copy(model), variant)
     for recipe in recipes:
-        table[Variant(recipe.reduction)] = apply(shared_copy(model), recipe=recipe)
+        table[recipe.reduction] = apply(shared_copy(model), recipe=recipe)
     return table
-
-
-def shared_copy(model: nn.Module) -> nn.Module:
-    """A copy of a model's structure on the same weights, so that many variants fit where one does.
-
-    Example:
-        >>> model = nn.Linear(2, 2)
-        >>> shared_copy(model) is model, shared_copy(model).weight is model.weight
-        (False, True)
-    """
-    tensors = chain(model.parameters(), model.buffers())
-    return copy.deepcopy(model, {id(tensor): tensor for tensor in tensors})
 
 
 def default_amount(num_patches: int, depth: int) -> int:
@@ -119,9 +71,3 @@ def compile_model(model: nn.Module) -> Callable[..., Any]:
     apart: dict[str, Any] = {"isolate_recompiles": True} if "isolate_recompiles" in known else {}
     compiled: Callable[..., Any] = torch.compile(model, fullgraph=True, dynamic=False, **apart)
     return compiled
-
-
-def reduction_of(model: nn.Module) -> Reduction | None:
-    """The reduction on a model; None for a vanilla one."""
-    handle = hosts.find(model)
-    return handle.reduction

@@ -10,8 +10,6 @@ from torch import Tensor
 from catis.errors import CatisError
 from catis.hosts import Handle
 
-__all__ = ["answer_of", "distances"]
-
 
 def answer_of(handle: Handle, output: Any) -> tuple[Tensor, bool]:
     """(B, D) what a model says of a batch, and whether these are logits.

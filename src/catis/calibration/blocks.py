@@ -17,8 +17,6 @@ from catis.core.schedule import Schedule
 from catis.core.state import TokenState
 from catis.hosts import Handle
 
-__all__ = ["Entrance", "ModelBlocks", "inputs_of", "outputs_of", "scale_of"]
-
 
 @dataclass(frozen=True)
 class _Stepped(Method):

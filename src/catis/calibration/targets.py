@@ -7,8 +7,6 @@ from torch import Tensor
 
 from catis.core.state import TokenState
 
-__all__ = ["balanced", "group_means", "row_weights"]
-
 
 def group_means(vanilla: Tensor, state: TokenState, num_patches: int) -> Tensor:
     """(B, P + N_p, C) targets of the tokens present, from (B, P + patches at the start, C) vanilla tokens.

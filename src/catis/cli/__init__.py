@@ -53,7 +53,7 @@ class _Commands(TyperGroup):
             raise
         except (CatisError, ValueError, OSError, RuntimeError, MemoryError) as error:
             said = _sentence(error)
-            if said is None or _wants_traceback(ctx):
+            if said is None or ctx.params.get("debug") or os.environ.get(TRACEBACK):
                 raise
             line = f"[red]error:[/red] {escape(said)}"
             Console(stderr=True).print(line, highlight=False, soft_wrap=True)
@@ -65,10 +65,6 @@ def _sentence(error: BaseException) -> str | None:
     if is_out_of_memory(error):
         return "out of memory: take a smaller --batch-size, a smaller model, or another device"
     return (str(error) or type(error).__name__) if isinstance(error, (CatisError, ValueError, OSError)) else None
-
-
-def _wants_traceback(ctx: Any) -> bool:
-    return bool(ctx.params.get("debug") or os.environ.get(TRACEBACK))
 
 
 app = typer.Typer(
@@ -115,7 +111,7 @@ def report_unexpected(kind: type[BaseException], error: BaseException, trace: Tr
     if _debugging() or issubclass(kind, KeyboardInterrupt):
         sys.__excepthook__(kind, error, trace)
         return
-    call = " ".join(shlex.quote(word) for word in sys.argv[1:])
+    call = shlex.join(sys.argv[1:])
     said = " ".join(str(error).split())[:300]
     print(f"error: `catis {call}` ended in something unexpected: {kind.__name__}: {said}", file=sys.stderr)
     print(

@@ -12,8 +12,6 @@ from rich.console import Console
 from catis.cli.arguments import Pretrained, fetches_weights, of_images, of_model, of_reduction
 from catis.errors import require
 
-__all__ = ["app_command"]
-
 ZOO = ("tiny-12", "tiny-6", "tiny-24")
 
 
@@ -61,6 +59,7 @@ def app_command(
     from catis.app.choices import Named, load_choices, split_checkpoint
     from catis.app.curves import curves_view
     from catis.app.serving import Address, served
+    from catis.report.tune import TUNE_FILE
 
     given = [split_checkpoint(text) for text in model or ZOO]
     if checkpoint is not None and len(given) != 1:
@@ -71,7 +70,7 @@ def app_command(
         for name, file in files
     ]
     choices = load_choices(named, recipe or [])
-    tuned = [folder for folder in recipe or [] if (folder / "tune.json").is_file()]
+    tuned = [folder for folder in recipe or [] if (folder / TUNE_FILE).is_file()]
     curves = curves_view([*([results] if results else []), *tuned])
     console, address = Console(highlight=False, soft_wrap=True), Address(host, port)
     if not address.local:

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Callable
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
@@ -15,9 +17,7 @@ from catis.core.schedule import Schedule
 from catis.files import check_writable
 
 if TYPE_CHECKING:
-    from catis.bench import Protocol
-
-__all__ = ["bench_command"]
+    from catis.bench import Protocol, Report
 
 of_files = shared.group("Exported files")
 
@@ -107,20 +107,20 @@ def bench_command(
             "--pretrained": pretrained, "--data": data,
         }  # fmt: skip
         _refuse(of_models, f"{model} is timed as it was exported")
-        files = {"vanilla": vanilla or (), "runtime": runtime, "threads": threads, "seed": seed, "causes": causes}
-        _bench_files([Path(model), *(beside or ())], protocol, files, output)
+        from catis.bench import bench_files
+
+        paths = [Path(model), *(beside or ())]
+        how: dict[str, Any] = {"runtime": runtime, "threads": threads, "seed": seed, "causes": causes}
+        _show_timed(partial(bench_files, paths, protocol, vanilla=vanilla or (), **how), output)
         return
     _refuse({"--vanilla": vanilla, "--with": beside}, f"{model} is no exported file (.onnx, .xml, .pt2)")
     amounts = (*map(Schedule.from_text, r or ()), *map(Schedule.of_budget, budget or ())) or None
 
     from catis import models
     from catis.bench import Precision, Settings, bench_model
-    from catis.bench.report import write_results
-    from catis.cli.bench_tables import show
     from catis.recipes import load_recipe
     from catis.runs.devices import choose_device
 
-    console = Console(highlight=False)
     place = choose_device(device)
     if amp_dtype is not None and not amp:
         raise ValueError(f"--amp-dtype {amp_dtype} without --amp: it is the format of mixed precision")
@@ -140,17 +140,10 @@ def bench_command(
     )
     net = models.load_model(model, checkpoint, bool(pretrained), **shared.model_settings(model_kwargs, img_size))
     if checkpoint is None and not pretrained and not models.is_zoo_model(model) and not models.is_hf_model(model):
-        console.print(f"[yellow]note:[/yellow] {model} has random weights, which are as fast as trained ones")
-    with shared.progress_bar(console) as bar:
-        task = bar.add_task("", total=1.0)
-        report = bench_model(
-            net, settings, name=model, data=data, workers=workers or os.cpu_count() or 1,
-            progress=lambda what, share: bar.update(task, description=what, completed=share),
-        )  # fmt: skip
-    show(report, console)
-    if output is not None:
-        write_results(report, output)
-        console.print(f"wrote {output}", markup=False)
+        note = f"[yellow]note:[/yellow] {model} has random weights, which are as fast as trained ones"
+        Console(highlight=False).print(note)
+    threads_reading = workers or os.cpu_count() or 1
+    _show_timed(partial(bench_model, net, settings, name=model, data=data, workers=threads_reading), output)
 
 
 def _is_file(model: str) -> bool:
@@ -164,18 +157,15 @@ def _refuse(options: dict[str, Any], why: str) -> None:
             raise ValueError(f"{name} was given, but {why}: leave it out")
 
 
-def _bench_files(paths: list[Path], protocol: Protocol, settings: dict[str, Any], output: Path | None) -> None:
-    from catis.bench import bench_files
+def _show_timed(bench: Callable[..., Report], output: Path | None) -> None:
+    """Run a benchmark under the bar, print its rows and write them where they are wanted."""
     from catis.bench.report import write_results
     from catis.cli.bench_tables import show
 
     console = Console(highlight=False)
     with shared.progress_bar(console) as bar:
         task = bar.add_task("", total=1.0)
-        report = bench_files(
-            paths, protocol, **settings,
-            progress=lambda what, share: bar.update(task, description=what, completed=share),
-        )  # fmt: skip
+        report = bench(progress=lambda what, share: bar.update(task, description=what, completed=share))
     show(report, console)
     if output is not None:
         write_results(report, output)

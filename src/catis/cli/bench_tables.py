@@ -11,8 +11,6 @@ from rich.markup import escape
 from catis.bench import Report, Row
 from catis.report.table import Cell, Table
 
-__all__ = ["show"]
-
 TIMES = (
     "batch", "method", "r", "im/s", "p50 ms", "p90", "p99", "n", "MAC ratio", "speed-up", "quartiles", "roofline",
     "efficiency", "MB",

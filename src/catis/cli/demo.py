@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -16,8 +17,6 @@ from catis.report.folder import check_folder, write_folder
 if TYPE_CHECKING:
     from catis.demo.findings import Findings
     from catis.demo.settings import Settings
-
-__all__ = ["demo_command"]
 
 KIND = "demo"
 
@@ -44,7 +43,7 @@ def demo_command(
         raise ValueError("--quick and --full were given: expected one of them, or neither")
     from catis.demo.settings import DEFAULT, FULL, QUICK, parse_seed
 
-    settings = (QUICK if quick else FULL if full else DEFAULT).seeded(parse_seed(seed))
+    settings = replace(QUICK if quick else FULL if full else DEFAULT, seed=parse_seed(seed))
     target = check_folder(output, KIND)
     try:
         show_demo(settings, target, Console(highlight=False))

@@ -17,8 +17,6 @@ from catis.report.table import Table
 if TYPE_CHECKING:
     from catis.diagnostics.report import Diagnosis
 
-__all__ = ["diagnose_command"]
-
 COLUMNS = {
     "block": "block", "rho_s pairwise": "pairwise", "rho_s pool": "pool", "rho_s s_nf": "s_nf", "rho_s s_cls": "s_cls",
     "rho_s fused": "fused", "delta_F": "delta F", "rho_off vanilla": "rho_off", "rho_off reduced": "reduced",

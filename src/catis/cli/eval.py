@@ -20,8 +20,6 @@ if TYPE_CHECKING:
     from catis.runs.spec import Precision
     from catis.sweep.entries import MethodEntry
 
-__all__ = ["eval_command"]
-
 Three = tuple[float, float, float]
 
 
@@ -96,7 +94,6 @@ def eval_command(
     from catis.evaluate.cache import ImageCache, default_cache
     from catis.runs.data_names import parse_data
     from catis.runs.devices import choose_device
-    from catis.runs.record import timm_row
     from catis.sweep.entries import ModelEntry, Plan, RunDefaults
     from catis.sweep.jobs import expand
     from catis.sweep.local import run_here
@@ -124,7 +121,7 @@ def eval_command(
         console.print(f"in the store already: {name}", markup=False)
     show(records, model, console)
     if output is not None and records:
-        write_results(output, [timm_row(record) for record in records], results_format)
+        write_results(output, records, results_format)
         console.print(f"wrote {output}", markup=False)
     if kept is not None and kept.folder.is_dir():
         used = kept.bytes_used() / 1e9
@@ -185,10 +182,10 @@ def _cells(record: Record) -> list[Any]:
     return [record.data_title, method, top1, round(record.top5, 2), n, gmacs, record.tokens[-1], same]
 
 
-def write_results(path: Path, rows: Sequence[dict[str, Any]], form: str) -> None:
+def write_results(path: Path, records: Sequence[Record], form: str) -> None:
     """A file as timm's validation writes it, with more columns after timm's."""
-    if form == "json":
-        text = json.dumps(list(rows), indent=4) + "\n"
-    else:
-        text = Table(list(rows[0]), [list(row.values()) for row in rows]).csv()
-    write_whole(path, text.encode())
+    from catis.runs.query import timm_table
+    from catis.runs.record import timm_row
+
+    rows = [timm_row(record) for record in records]
+    write_whole(path, (json.dumps(rows, indent=4) + "\n" if form == "json" else timm_table(records).csv()).encode())

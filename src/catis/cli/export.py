@@ -18,14 +18,16 @@ if TYPE_CHECKING:
     from catis.export import Split
     from catis.recipes import Recipe
 
-__all__ = ["export_command"]
-
 Layout = Literal["triton", "ovms"]
 of_int8, of_server, of_check = shared.group("int8"), shared.group("Server"), shared.group("Check")
 
 
 def export_command(
     model: shared.ModelName,
+    output: Annotated[
+        Path | None,
+        shared.output_option("File to write; its ending says what: .onnx, .xml for OpenVINO, .pt2 for torch.export."),
+    ] = None,
     onnx: Annotated[Path | None, typer.Option("--onnx", metavar="FILE", help="ONNX file to write.")] = None,
     ir: Annotated[
         Path | None, typer.Option("--ir", metavar="FILE", help="OpenVINO model (.xml, with a .bin beside it) to write.")
@@ -84,8 +86,10 @@ def export_command(
     int8 is the runtime makers' own: ONNX Runtime's for --onnx, NNCF's for --ir. Layer norms, softmax and all that
     chooses tokens stay float.
 
-    Example: catis export deit_small_patch16_224 --budget 0.5 --onnx deit-s.onnx --int8 --data photos
+    Example: catis export deit_small_patch16_224 --budget 0.5 -o deit-s.onnx --int8 --data photos
     """
+    if output is not None:
+        onnx, ir, program = _with_output(output, onnx, ir, program)
     _check_wishes(onnx, ir, program, int8, data, layout, repository)
     amount, options = shared.given_amount(r, budget), shared.parse_options(option)
 
@@ -111,6 +115,20 @@ def export_command(
     console.print(f"recipe beside it: {save_recipe(net, beside, chosen.made)}", highlight=False, soft_wrap=True)
 
 
+def _with_output(
+    output: Path, onnx: Path | None, ir: Path | None, program: Path | None
+) -> tuple[Path | None, Path | None, Path | None]:
+    """The files of --onnx, --ir and --program, and among them the one that -o names."""
+    files = {".onnx": onnx, ".xml": ir, ".pt2": program}
+    kind = output.suffix.lower()
+    if kind not in files:
+        raise ValueError(f"-o {output}: expected a name that ends in {', '.join(files)}, which says what to write")
+    if files[kind] is not None:
+        raise ValueError(f"-o {output} and {files[kind]}: two names for one {kind} file; drop one")
+    files[kind] = output
+    return files[".onnx"], files[".xml"], files[".pt2"]
+
+
 def _check_wishes(
     onnx: Path | None,
     ir: Path | None,
@@ -122,7 +140,9 @@ def _check_wishes(
 ) -> None:
     """Refuse what cannot be done, or means nothing, before anything is imported."""
     if onnx is None and program is None and ir is None:
-        raise ValueError("nothing to write: give --onnx FILE, --ir FILE, --program FILE, or several")
+        raise ValueError(
+            "nothing to write: give -o FILE (.onnx, .xml or .pt2), or --onnx, --ir and --program FILE for several"
+        )
     for file, endings in ((onnx, (".onnx",)), (ir, (".xml",)), (program, ())):
         if file is not None:
             check_writable(file, *endings)

@@ -9,8 +9,6 @@ from rich.console import Console
 if TYPE_CHECKING:
     from catis.export import Agreement, ExportReport
 
-__all__ = ["show_agreement", "show_file"]
-
 FEW = 100
 """Images below which an agreement is within some points of anything."""
 

@@ -6,8 +6,6 @@ from rich.console import Console
 
 from catis.cli import arguments as shared
 
-__all__ = ["gmacs_command"]
-
 
 def gmacs_command(
     model: shared.ModelName,

@@ -6,8 +6,6 @@ from rich.console import Console
 
 from catis.report.table import Cell, Table
 
-__all__ = ["methods_command"]
-
 
 def methods_command() -> None:
     """List the methods with the package each comes from and its options with their defaults."""

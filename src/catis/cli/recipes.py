@@ -10,8 +10,6 @@ from rich.console import Console
 
 from catis.report.table import Table
 
-__all__ = ["recipes_command"]
-
 
 def recipes_command(
     name: Annotated[str, typer.Argument(metavar="[NAME]", help="A recipe to print: a name, a folder or a file.")] = "",

@@ -2,21 +2,16 @@
 
 from __future__ import annotations
 
-import json
 import shlex
 import sys
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated
 
 import typer
 from rich.console import Console
 
 from catis.cli.arguments import output_option
 from catis.files import check_writable, write_whole
-
-__all__ = ["report_command"]
-
-TUNE_FILE = "tune.json"
 
 
 def report_command(
@@ -32,27 +27,11 @@ def report_command(
     if not folder.is_dir():
         raise ValueError(f"{folder} is not a folder: expected a results store, or what `catis tune` wrote")
     check_writable(output, ".html")
+    from catis.report.tune import TUNE_FILE, read_tuned, tune_page
+
     tuned = folder / TUNE_FILE
-    write_whole(output, (_of_tuning(tuned) if tuned.is_file() else _of_store(folder)).encode())
+    write_whole(output, (tune_page(read_tuned(tuned)) if tuned.is_file() else _of_store(folder)).encode())
     Console(highlight=False, soft_wrap=True).print(f"wrote {output}", markup=False)
-
-
-def _of_tuning(file: Path) -> str:
-    from catis.report.tune import tune_page
-
-    return tune_page(_content(file))
-
-
-def _content(file: Path) -> dict[str, Any]:
-    try:
-        content = json.loads(file.read_text(encoding="utf-8"))
-    except ValueError as error:
-        raise ValueError(f"{file}: not valid JSON: {error}") from error
-    needed = {"model", "command", "n", "points", "tried", "versions", "minutes", "said", "complete"}
-    missing = needed - set(content) if isinstance(content, dict) else needed
-    if missing:
-        raise ValueError(f"{file}: no {', '.join(sorted(missing))} in it; expected a file that `catis tune` wrote")
-    return dict(content)
 
 
 def _of_store(folder: Path) -> str:
@@ -60,5 +39,5 @@ def _of_store(folder: Path) -> str:
     from catis.runs.store import Store
 
     if not any(folder.glob("*.json")):
-        raise ValueError(f"{folder}: neither records nor {TUNE_FILE} in it; pass a results store or a folder of tune")
+        raise ValueError(f"{folder}: neither records nor tune.json in it; pass a results store or a folder of tune")
     return store_page(Store(folder), shlex.join(["catis", *sys.argv[1:]]))

@@ -21,8 +21,6 @@ if TYPE_CHECKING:
     from catis.runs.record import Record
     from catis.runs.store import Store
 
-__all__ = ["results_command"]
-
 Patterns = list[str] | None
 Format = Literal["table", "csv", "markdown"]
 
@@ -51,7 +49,7 @@ def results_command(
         check_writable(output)
 
     from catis.evaluate.paired import paired_differences
-    from catis.runs.query import SUMMARY, filter_records, query
+    from catis.runs.query import SUMMARY, filter_records, query, timm_table
     from catis.runs.store import Store
 
     opened = Store(store)
@@ -59,7 +57,7 @@ def results_command(
     if against is not None:
         table = _differences(paired_differences(opened, records, against))
     elif sql is None and form == "csv":
-        table = _timm(records)
+        table = timm_table(records)
     else:
         table = query(opened, records, sql or SUMMARY)
     _print(table, form, output)
@@ -76,13 +74,6 @@ def _whole(store: Store) -> list[Record]:
         else:
             records.append(entry)
     return records
-
-
-def _timm(records: Sequence[Record]) -> Table:
-    from catis.runs.record import timm_row
-
-    rows = [timm_row(record) for record in records]
-    return Table(list(rows[0]) if rows else [], [list(row.values()) for row in rows])
 
 
 def _differences(pairs: Sequence[Pair]) -> Table:

@@ -12,8 +12,6 @@ from catis.cli import arguments as shared
 from catis.core.schedule import Schedule
 from catis.files import check_writable
 
-__all__ = ["show_command"]
-
 
 def show_command(
     images: Annotated[

@@ -10,8 +10,6 @@ from rich.console import Console
 
 from catis.cli.arguments import INTERRUPTED, Cache, CacheLimit, Limit, Store, Threads, Workers
 
-__all__ = ["sweep_command"]
-
 FAILED = 1
 Patterns = list[str] | None
 

@@ -17,8 +17,6 @@ from catis.sweep.events import Events
 from catis.sweep.jobs import Job
 from catis.sweep.preview import Preview
 
-__all__ = ["ShownEvents", "show_preview", "show_summary"]
-
 SHOWN = 10
 """Broken images that are named on the screen; the record has all."""
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal
@@ -14,8 +15,6 @@ from catis.files import check_folder
 
 if TYPE_CHECKING:
     from catis.tuning.result import Tuning
-
-__all__ = ["tune_command"]
 
 GOAL, SEARCH = "What is wanted (one of these)", "How it is searched"
 
@@ -107,7 +106,7 @@ def tune_command(
             how: dict[str, Any] = {"minutes": minutes, "without": without or (), "limit": limit, "seed": seed}
             tuning = tune_for(
                 goal, net, data, output=output, batch_size=batch_size, preprocessing=preprocessing, ray=ray,
-                command=_command(), report=report, **how,
+                command=shlex.join(["catis", *sys.argv[1:]]), report=report, **how,
             )  # fmt: skip
     page = write_tune_page(tuning.to_json(), output)
     show(tuning, console)
@@ -121,12 +120,6 @@ def _check(budget: list[float] | None, max_drop: float | None, speedup: float | 
     if len(given) != 1:
         told = " and ".join(given) if given else "none of them"
         raise ValueError(f"expected one of --budget, --max-drop and --speedup; {told} was given")
-
-
-def _command() -> str:
-    import shlex
-
-    return "catis " + " ".join(shlex.quote(word) for word in sys.argv[1:])
 
 
 def show(tuning: Tuning, console: Console) -> None:

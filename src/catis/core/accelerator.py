@@ -13,8 +13,6 @@ if TYPE_CHECKING:
     from catis.core.state import TokenState
     from catis.core.view import BlockView
 
-__all__ = ["Accelerator", "Moved"]
-
 
 class Moved(NamedTuple):
     """Tokens after a plan, and what the executor computes with them.

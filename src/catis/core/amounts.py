@@ -7,8 +7,6 @@ from collections.abc import Sequence
 from numbers import Real
 from typing import Any
 
-__all__ = ["bad", "capped", "count_of", "counts_of", "inflect_of", "inflected", "shaped"]
-
 _SPELLINGS = (
     "expected an int >= 0 (tokens per block), a fraction in (0, 1) of the patch tokens per block, "
     "a list with one int per block, or a tuple (r, inflect) with inflect in [-1, 1]"

@@ -22,19 +22,6 @@ from catis.core.view import BlockView
 if TYPE_CHECKING:
     from catis.core.reduction import Reduction
 
-__all__ = [
-    "BlockRecord",
-    "BlockRunner",
-    "BlockStep",
-    "Course",
-    "Recorder",
-    "attend",
-    "decide",
-    "reduce_tokens",
-    "run_block",
-    "run_blocks",
-]
-
 
 @dataclass(frozen=True)
 class BlockRecord:

@@ -5,8 +5,6 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Sequence
 
-__all__ = ["SHAPE", "Cost", "fit_shape", "removed_from", "scale_to_budget"]
-
 Cost = Callable[[Sequence[int]], float]
 """Multiply-adds of a model whose blocks leave these many patch tokens."""
 

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import torch
 
-__all__ = ["is_eager"]
-
 
 def is_eager() -> bool:
     """False while a graph is made (torch.compile, torch.export, torch.jit.trace) or a torch.func transform runs.

@@ -16,8 +16,6 @@ from catis.core.rows import flat_index, take_rows
 from catis.core.signals import as_shares
 from catis.core.state import TokenState
 
-__all__ = ["execute", "follow", "group_sum", "in_grid_order", "unmerge", "weighted_mean"]
-
 
 def execute(
     plan: Plan, x: Tensor, state: TokenState, accelerator: Accelerator | None = None

@@ -12,8 +12,6 @@ from catis.core.rows import take_rows
 from catis.core.signals import as_shares
 from catis.core.state import TokenState
 
-__all__ = ["merge_in_graph"]
-
 _NOBODY = EVICTED - 1
 """A token or a slot that no removed token merges into."""
 

@@ -10,8 +10,6 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-__all__ = ["activation_in_graph", "attention_is_written_out", "fuse_in_graph", "writing_out_attention"]
-
 _TINY = 1e-12
 """Added to a variance of features: far below any that tells tokens apart, far above rounding."""
 _NO_SPREAD = 1e-10

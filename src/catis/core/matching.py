@@ -10,8 +10,6 @@ from torch import Tensor
 from catis.core.order import order_by
 from catis.core.rows import take_rows
 
-__all__ = ["Matching", "alternate", "best_edges", "best_partners", "cosine_sides", "side_ids", "token_ids"]
-
 
 class Matching(NamedTuple):
     """The r best edges of a bipartite graph, as positions within the sides A and B.

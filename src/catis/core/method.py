@@ -14,8 +14,6 @@ from catis.core.view import BlockView
 if TYPE_CHECKING:
     from catis.core.block import BlockRunner
 
-__all__ = ["BlockShape", "Method"]
-
 
 @dataclass(frozen=True)
 class BlockShape:

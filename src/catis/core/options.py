@@ -10,8 +10,6 @@ from typing import Any, Literal, Union, get_args, get_origin, get_type_hints
 
 from catis.core.method import Method
 
-__all__ = ["checked_options"]
-
 _WORDS = {bool: "True or False", int: "a whole number", float: "a number", str: "text", type(None): "None"}
 
 

@@ -7,8 +7,6 @@ from typing import NamedTuple
 import torch
 from torch import Tensor
 
-__all__ = ["Ranked", "ascending", "order_by", "top"]
-
 
 class Ranked(NamedTuple):
     """Values in the order asked for, and where each was."""

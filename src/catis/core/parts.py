@@ -6,8 +6,6 @@ from typing import NamedTuple, Protocol
 
 from torch import Tensor
 
-__all__ = ["BlockParts", "Projection"]
-
 
 class Projection(NamedTuple):
     """Query, key and value of one attention, (B, H, N, d) each, as its dot product sees them.

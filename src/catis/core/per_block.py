@@ -11,8 +11,6 @@ from catis.core.method import BlockShape, Method
 from catis.core.plan import Plan
 from catis.core.view import BlockView
 
-__all__ = ["PerBlock"]
-
 
 @dataclass(frozen=True)
 class PerBlock(Method):

@@ -11,8 +11,6 @@ from torch import Tensor
 
 from catis.core.record import record
 
-__all__ = ["EVICTED", "Blend", "Plan"]
-
 EVICTED = -1
 """Target of a removed token that merges into nothing, and provenance of a patch that is gone."""
 

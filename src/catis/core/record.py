@@ -5,8 +5,6 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, TypeVar, dataclass_transform
 
-__all__ = ["record"]
-
 Kind = TypeVar("Kind")
 
 if TYPE_CHECKING:

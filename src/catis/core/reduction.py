@@ -14,8 +14,6 @@ from catis.core.per_block import PerBlock
 from catis.core.schedule import RLike, Schedule
 from catis.registry import create_method
 
-__all__ = ["VANILLA", "Output", "Reduction"]
-
 VANILLA = "vanilla"
 """What the unreduced model is called wherever a method has its name."""
 NOTHING = Schedule()
@@ -133,13 +131,10 @@ class Reduction:
             raise ValueError(f"{where}: options is {options!r:.60}, expected a mapping")
         if not isinstance(content.get("prop_attn", True), bool):
             raise ValueError(f"{where}: prop_attn is {content['prop_attn']!r:.60}, expected true or false")
-        given: dict[str, Any] = {
-            name: tuple(value) if isinstance(value, list) else value for name, value in options.items()
-        }
         schedule = None if r is None else Schedule.from_json(r)
         switches = set(_KEYS) - {"method", "r", "options"}
         how: dict[str, Any] = {key: content[key] for key in switches if key in content}
-        return cls.of(_build(method, given), schedule=schedule, **how)
+        return cls.of(_build(method, options), schedule=schedule, **how)
 
     def to_json(self) -> dict[str, Any]:
         """Plain data, the inverse of `from_json`; all options are in it, defaults too, but not what is off."""

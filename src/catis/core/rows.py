@@ -5,8 +5,6 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
-__all__ = ["flat_index", "take_rows"]
-
 
 def take_rows(values: Tensor, index: Tensor) -> Tensor:
     """Rows `index` (B, K) of (B, N, D), or of a batch-shared (N, D), as (B, K, D).

@@ -11,8 +11,6 @@ from typing import Any
 
 from catis.core.amounts import bad, capped, count_of, counts_of, inflect_of, inflected, shaped
 
-__all__ = ["RLike", "Schedule"]
-
 
 @dataclass(frozen=True)
 class Schedule:

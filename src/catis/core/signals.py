@@ -9,8 +9,6 @@ from torch import Tensor
 
 from catis.core.graph_score import activation_in_graph
 
-__all__ = ["activation", "as_shares", "euclidean", "fuse", "in_single", "l2", "momentum", "zscore"]
-
 _NO_SPREAD = 1e-5
 """A signal whose standard deviation is at most this share of its mean is constant: it scores zero, not noise."""
 

@@ -6,8 +6,6 @@ from typing import Any
 
 from torch import Tensor
 
-__all__ = ["replicated", "whole"]
-
 
 def whole(tensor: Tensor) -> Tensor:
     """All of a spread tensor as a plain one, so that every process decides alike; any other tensor as it is."""

@@ -10,8 +10,6 @@ from torch import Tensor
 
 from catis.core.record import record
 
-__all__ = ["TokenState"]
-
 
 @record
 class TokenState:

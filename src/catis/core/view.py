@@ -11,8 +11,6 @@ from catis.core.graph_score import attention_is_written_out
 from catis.core.record import record
 from catis.core.signals import as_shares, in_single
 
-__all__ = ["BlockView", "unit_length"]
-
 
 @record
 class BlockView:

@@ -10,8 +10,6 @@ from dataclasses import dataclass
 from catis.data.images import BrokenImage, ImageSource
 from catis.data.preprocessing import Pixels
 
-__all__ = ["Batch", "Damage", "batches"]
-
 
 @dataclass(frozen=True)
 class Batch:

@@ -14,17 +14,6 @@ from PIL import Image, UnidentifiedImageError
 from catis.data.preprocessing import Pixels, Preprocessing
 from catis.errors import CatisError
 
-__all__ = [
-    "BrokenImage",
-    "ImageArrays",
-    "ImageFolder",
-    "ImageSource",
-    "NoImagesError",
-    "Pixels",
-    "Preprocessing",
-    "read_image",
-]
-
 EXTENSIONS = frozenset({".jpg", ".jpeg", ".png", ".bmp", ".webp", ".ppm", ".tif", ".tiff", ".gif"})
 
 

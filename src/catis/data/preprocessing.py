@@ -13,8 +13,6 @@ from PIL import Image
 from timm.data.transforms_factory import create_transform
 from torch import Tensor
 
-__all__ = ["Pixels", "Preprocessing"]
-
 Pixels = NDArray[np.uint8]
 
 

@@ -14,8 +14,6 @@ from catis.data.video_decode import BrokenClipError, import_av, read_frames
 from catis.data.video_lists import ClipList
 from catis.data.video_sampling import ClipSampling
 
-__all__ = ["ClipFolder", "read_clip"]
-
 
 class ClipFolder:
     """Clips of a list, in its order.
@@ -64,11 +62,6 @@ class ClipFolder:
     def name(self, index: int) -> str:
         """Class folder and file."""
         return self.names[index]
-
-    def size(self, index: int) -> int:
-        """Bytes of the file; 0 if it is not there."""
-        path = self.root / self.names[index]
-        return path.stat().st_size if path.is_file() else 0
 
     def read(self, index: int) -> Pixels | BrokenImage:
         """Views of one clip, (V, T, H, W, 3); anything wrong with the file comes back as a BrokenImage."""

@@ -10,8 +10,6 @@ from PIL import Image
 
 from catis.errors import CatisError, require
 
-__all__ = ["BrokenClipError", "count_frames", "import_av", "read_frames"]
-
 FORMATS = "avi,mov,mp4,matroska,webm,mpeg,mpegts,mpegvideo,flv,asf,ogg,gif"
 """Containers that are opened. No play lists and no lists of images: those would make FFmpeg read other files."""
 COMPLETE = 0.9

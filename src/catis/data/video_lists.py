@@ -7,8 +7,6 @@ from pathlib import Path
 
 from catis.data.images import NoImagesError
 
-__all__ = ["ClipList", "folder_clips", "ucf101_clips"]
-
 EXTENSIONS = frozenset(
     {".avi", ".mp4", ".m4v", ".mov", ".mkv", ".webm", ".mpg", ".mpeg", ".ts", ".flv", ".wmv", ".ogv", ".gif"}
 )
@@ -87,7 +85,8 @@ def folder_clips(root: str | Path) -> ClipList:
     classes = _class_folders(base)
     clips = [(f"{label}/{path.name}", i) for i, label in enumerate(classes) for path in _clips(base / label)]
     if not clips:
-        raise NoImagesError(f"no clips in {base}: expected class folders with files ending in {_endings()}")
+        endings = ", ".join(sorted(EXTENSIONS))
+        raise NoImagesError(f"no clips in {base}: expected class folders with files ending in {endings}")
     return ClipList(base, tuple(name for name, _ in clips), tuple(label for _, label in clips), tuple(classes))
 
 
@@ -137,7 +136,3 @@ def _parse(line: str, classes: list[str], where: str) -> tuple[str, int]:
     if number and number[0] != str(classes.index(label) + 1):
         raise ValueError(f"{where}: {label} is class {classes.index(label) + 1} of {CLASSES}, got {line!r}")
     return name, classes.index(label)
-
-
-def _endings() -> str:
-    return ", ".join(sorted(EXTENSIONS))

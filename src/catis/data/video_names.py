@@ -9,8 +9,6 @@ from pathlib import Path
 from catis.data.video_lists import ClipList, folder_clips, ucf101_clips
 from catis.data.video_sampling import ClipSampling
 
-__all__ = ["ClipData"]
-
 _NAME = re.compile(r"(ucf101(?:-split([123]))?|clips)(?:-([1-9]\d*)x([1-9]\d*))?")
 
 

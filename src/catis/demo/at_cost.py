@@ -11,8 +11,6 @@ from catis.recipes import list_recipes, load_recipe
 from catis.registry import create_method
 from catis.tuning.controls import constant_r, smaller_image
 
-__all__ = ["CONSTANT", "SMALLER", "rivals_at_cost", "tuned_recipe"]
-
 CONSTANT, SMALLER, USUAL = "constant r", "smaller image", 0.5
 
 

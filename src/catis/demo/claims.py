@@ -14,8 +14,7 @@ from catis.demo.probes import Probed
 from catis.demo.settings import OURS
 from catis.diagnostics.estimates import Estimate, bands
 from catis.evaluate.metrics import Difference
-
-__all__ = ["LEVEL", "PAPER_SLOPES", "Claim", "judge_claims", "verdict"]
+from catis.health.conclusion import telling_block
 
 LEVEL = 0.05
 """Differences with a smaller p are called differences."""
@@ -25,14 +24,7 @@ UNARY = ("s_nf", "s_cls", "fused")
 
 
 class Claim(NamedTuple):
-    """One claim.
-
-    Attributes:
-        claim: In a few words.
-        paper: The paper's figure, with its model.
-        here: Ours.
-        verdict: Whether it comes out here.
-    """
+    """One claim in a few words, the paper's figure with its model, ours, and whether it comes out here."""
 
     claim: str
     paper: str
@@ -140,7 +132,7 @@ def _vanilla_off(deep: Probed) -> Claim:
 
 
 def _off(deep: Probed) -> Claim:
-    block = deep.telling_block()
+    block = telling_block(next(iter(deep.reduced.values())))
     means = {name: blocks["rho_off"][block].mean for name, blocks in deep.reduced.items()}
     left = round(next(iter(deep.reduced.values()))["tokens"][block].mean)
     here = ", ".join(f"{name} {mean:.2f}" for name, mean in means.items())

@@ -2,20 +2,17 @@
 
 from __future__ import annotations
 
-import io
-
 from catis.demo.at_cost import SMALLER
 from catis.demo.claims import PAPER_SLOPES
 from catis.demo.findings import Findings, Row
 from catis.demo.probes import CORRUPTION, Probed
 from catis.demo.settings import OURS
-from catis.diagnostics.correlation import chance_level
 from catis.diagnostics.critical import DROP
-from catis.report.chart import Line, Panel, draw
+from catis.pictures.formats import png_bytes
+from catis.report.chart import Panel, draw
 from catis.report.colours import GREY, OTHERS, style_of
-from catis.report.diagnosis import over_blocks, signal_lines
-
-__all__ = ["TITLES", "cost_panel", "draw_figures", "panels"]
+from catis.report.diagnosis import off_lines, signal_lines
+from catis.report.marks import Line
 
 TITLES = {
     "accuracy": "Accuracy against r", "r_crit": "r_crit against 1/L",
@@ -25,11 +22,9 @@ TITLES = {
 
 def draw_figures(findings: Findings) -> dict[str, bytes]:
     """All figures by file name."""
-    file = io.BytesIO()
-    findings.picture.save(file, format="PNG")
     charts = {"gain.svg": draw([cost_panel(findings)], "What one gains").encode()}
     charts |= {f"{name}.svg": draw(drawn, TITLES[name]).encode() for name, drawn in panels(findings).items()}
-    return charts | {"tokens.png": file.getvalue()}
+    return charts | {"tokens.png": png_bytes(findings.picture)}
 
 
 def panels(findings: Findings) -> dict[str, list[Panel]]:
@@ -102,11 +97,5 @@ def _consistency(probed: Probed) -> Panel:
 
 
 def _correlation(probed: Probed) -> Panel:
-    blocks = range(1, len(probed.matched) + 1)
-    tokens = next(iter(probed.reduced.values()))["tokens"]
-    chance = [chance_level(round(left.mean)) for left in tokens]
-    lines = [over_blocks("vanilla", probed.vanilla["rho_off"], style_of("vanilla"), first=1)]
-    lines += [over_blocks(name, seen["rho_off"], style_of(name), first=1) for name, seen in probed.reduced.items()]
-    lines.append(Line("vanilla on as few tokens", blocks, probed.matched, GREY, dash="dashed"))
-    lines.append(Line("chance on as few tokens", blocks, chance, GREY, dash="dotted"))
+    lines = off_lines(probed.vanilla, probed.reduced, first=1)
     return Panel(f"{probed.model}, r={probed.r} (n={probed.n})", "block", "rho_off", lines)

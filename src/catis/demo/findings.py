@@ -23,8 +23,6 @@ from catis.evaluate.metrics import Difference, compare
 from catis.macs import compare_macs
 from catis.sweep.local import threads_set
 
-__all__ = ["Findings", "Row", "Stage", "run"]
-
 Stage = Callable[[str, float], None]
 """Called with what is being done, and the share of all work that is done."""
 

@@ -11,17 +11,10 @@ from catis import zoo
 from catis.demo.settings import SHIFTS, Settings
 from catis.evaluate.prepared import Labels, PreparedImages
 
-__all__ = ["View", "make_views"]
-
 
 @dataclass(frozen=True)
 class View:
-    """Images with their classes.
-
-    Attributes:
-        pixels: (n, 96, 96, 3) bytes.
-        labels: (n,) classes.
-    """
+    """(n, 96, 96, 3) bytes of images, with their (n,) classes."""
 
     pixels: NDArray[np.uint8]
     labels: NDArray[np.int64]

@@ -13,8 +13,6 @@ from catis.demo.scores import VANILLA, Scores
 from catis.demo.settings import Settings
 from catis.diagnostics.critical import DROP, DepthFit, find_critical_r, fit_depth
 
-__all__ = ["Law", "Limit", "find_limit", "first_loss", "fit_laws"]
-
 DRAWS = 1000
 
 

@@ -11,8 +11,6 @@ from catis.demo.claims import judge_claims
 from catis.demo.findings import Findings
 from catis.diagnostics.report import plain_values
 
-__all__ = ["numbers_json"]
-
 LEFT_OUT = ("picture", "caption", "rounds", "speed_up", "draws")
 """Timings, what has a file of its own, and a thousand bootstrap samples each."""
 

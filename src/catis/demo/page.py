@@ -12,8 +12,6 @@ from catis.demo.words import CAVEAT, GLOSSARY, NEXT, gains, honest_words, introd
 from catis.report.chart import draw_wrapping
 from catis.report.page import chart_figure, code, heading, make_page, paragraph, picture_figure, tiles
 
-__all__ = ["report_files"]
-
 CAPTIONS = {
     "accuracy": "Every r that was measured; the dashed line is 5 points below vanilla.",
     "r_crit": "Points: measured. Lines: k / L through the origin. Dashed: the paper's slopes.",

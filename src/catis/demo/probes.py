@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import partial
@@ -16,15 +15,12 @@ from catis.data.corruptions import corrupt
 from catis.data.images import ImageArrays
 from catis.demo.images import View
 from catis.demo.settings import Settings
-from catis.diagnostics.correlation import matched_level
-from catis.diagnostics.report import PerBlock
-from catis.health.conclusion import TOKENS_TO_TELL
+from catis.diagnostics.correlation import matched_levels
+from catis.diagnostics.estimates import PerBlock
 from catis.health.probes import ReducedProbe, VanillaProbe
 from catis.inference import batch_images
 from catis.methods.catis import Catis
 from catis.registry import create_method
-
-__all__ = ["CORRUPTION", "Probed", "probe"]
 
 CORRUPTION = ("gaussian_noise", 5)
 
@@ -51,11 +47,6 @@ class Probed:
     reduced: Mapping[str, PerBlock]
     matched: tuple[float, ...]
 
-    def telling_block(self) -> int:
-        """The deepest block that leaves 16 tokens; with fewer, chance alone makes rho_off large."""
-        tokens = next(iter(self.reduced.values()))["tokens"]
-        return max((block for block, left in enumerate(tokens) if left.mean >= TOKENS_TO_TELL), default=0)
-
 
 def probe(model: nn.Module, name: str, clean: View, settings: Settings) -> Probed:
     """Probe one model: clean images beside noisy ones for rho_s, and every method at one r for rho_off."""
@@ -72,15 +63,5 @@ def probe(model: nn.Module, name: str, clean: View, settings: Settings) -> Probe
                 watched.step(images, reference)
     off = vanilla.off.compute()
     seen = {method: watched.off.compute() for method, watched in reduced.items()}
-    return Probed(
-        name, r, vanilla.n, vanilla.consistency.compute(), off, seen, _matched(off, seen[settings.methods[0]])
-    )
-
-
-def _matched(vanilla: PerBlock, reduced: PerBlock) -> tuple[float, ...]:
-    """`matched_level` per block; NaN where fewer than two tokens are left."""
-    blocks = zip(vanilla["rho_off"], vanilla["tokens"], reduced["tokens"], strict=True)
-    return tuple(
-        matched_level(rho.mean, round(before.mean), round(after.mean)) if after.mean >= 2 else math.nan
-        for rho, before, after in blocks
-    )
+    matched = tuple(matched_levels(off, seen[settings.methods[0]]))
+    return Probed(name, r, vanilla.n, vanilla.consistency.compute(), off, seen, matched)

@@ -22,8 +22,6 @@ from catis.runs.predictions import Predictions
 from catis.runs.spec import DataSpec, ModelSpec, RunSpec
 from catis.zoo.models import DEPTHS
 
-__all__ = ["Scores"]
-
 VANILLA = Reduction.none()
 
 

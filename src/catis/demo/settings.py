@@ -3,12 +3,10 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from itertools import pairwise
 
 from catis.zoo.models import DEPTHS
-
-__all__ = ["DEFAULT", "FULL", "OURS", "QUICK", "SHIFTS", "Settings", "grid", "parse_seed"]
 
 OURS = "catis"
 LARGEST_SEED = 2**32 - 1
@@ -73,10 +71,6 @@ class Settings:
     def bisection_passes(self, model: str) -> int:
         """About how many passes bisection needs on top of those of the table."""
         return math.ceil(math.log2(self.r_max(model) / max(len(self.amounts(model)), 1))) + 1
-
-    def seeded(self, seed: int) -> Settings:
-        """The same on other images."""
-        return replace(self, seed=seed)
 
 
 DEFAULT = Settings()

@@ -9,8 +9,6 @@ from catis.demo.settings import OURS
 from catis.evaluate.metrics import Difference
 from catis.report.table import Cell, Table
 
-__all__ = ["claim_table", "cost_table", "limit_table", "main_table", "method_table"]
-
 
 def cost_table(findings: Findings) -> Table:
     """What one can do with so many multiply-adds."""

@@ -16,8 +16,6 @@ from catis.pictures.drawing import Look
 from catis.pictures.formats import rasterise
 from catis.pictures.tracing import trace
 
-__all__ = ["token_picture"]
-
 SHOWN, CLASSES = 4, 24
 
 

@@ -5,8 +5,6 @@ from __future__ import annotations
 from catis.demo.findings import Findings, Row
 from catis.demo.settings import OURS, SHIFTS, Settings
 
-__all__ = ["CAVEAT", "GLOSSARY", "NEXT", "gains", "honest_words", "introduction"]
-
 SPARE = 0.01
 """Share of images that the sweet spot may lose."""
 CAVEAT = "Tiny models, drawn images, small n: this shows the mechanism, not how an ImageNet model fares."

@@ -15,8 +15,6 @@ from typing import Any, NamedTuple
 import torch
 from torch import nn
 
-__all__ = ["Task", "Workers"]
-
 NUMBER = 2
 
 

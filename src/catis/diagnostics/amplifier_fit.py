@@ -12,8 +12,6 @@ from scipy import optimize, stats
 
 from catis.diagnostics.amplifier import Channel, recurrence
 
-__all__ = ["AmplifierFit", "check_path", "fit_amplifier", "jackknife_beta", "r_squared"]
-
 Floats = NDArray[np.float64]
 SIGNIFICANCE = 0.05
 

@@ -9,8 +9,6 @@ from torch import Tensor
 
 from catis.diagnostics.perturbation import gradient_norms
 
-__all__ = ["Assumptions", "measure_assumptions"]
-
 
 @dataclass(frozen=True)
 class Assumptions:

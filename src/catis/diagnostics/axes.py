@@ -8,8 +8,6 @@ from typing import Any
 from catis.diagnostics.estimates import Estimate
 from catis.errors import MissingExtraError
 
-__all__ = ["axes", "draw_blocks"]
-
 
 def axes(ax: Any | None = None) -> Any:
     """The axes given, or new ones.

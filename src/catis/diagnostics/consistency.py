@@ -16,16 +16,6 @@ from catis.diagnostics.axes import draw_blocks
 from catis.diagnostics.estimates import BlockMeans, Estimate
 from catis.diagnostics.ranks import average_ranks, correlate_ranks, has_nan, sort_once, spearman
 
-__all__ = [
-    "PairwiseConsistency",
-    "RankingConsistency",
-    "frobenius_distance",
-    "key_cosine",
-    "pairwise_consistency",
-    "unary_consistency",
-    "unary_signals",
-]
-
 
 class PairwiseConsistency(NamedTuple):
     """Per image: rho_s of the pairwise ranking, rho_s inside the pool (None without one), and Delta F."""

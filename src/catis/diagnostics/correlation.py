@@ -9,9 +9,7 @@ import torch
 from torch import Tensor
 
 from catis.diagnostics.axes import draw_blocks
-from catis.diagnostics.estimates import BlockMeans, Estimate
-
-__all__ = ["OffDiagonal", "chance_level", "matched_level", "off_diagonal"]
+from catis.diagnostics.estimates import BlockMeans, Estimate, PerBlock
 
 # Largest block of correlations held at once, in numbers: 64 MB of float32, whatever B and D are.
 _BLOCK = 1 << 24
@@ -92,6 +90,15 @@ def matched_level(vanilla: float, tokens_before: int, tokens_after: int) -> floa
     """
     signal = max(vanilla**2 - chance_level(tokens_before) ** 2, 0.0)
     return min(math.sqrt(chance_level(tokens_after) ** 2 + signal), 1.0)
+
+
+def matched_levels(vanilla: PerBlock, reduced: PerBlock) -> list[float]:
+    """`matched_level` of every block, from "rho_off" and "tokens" of both; NaN where fewer than two tokens are left."""
+    blocks = zip(vanilla["rho_off"], vanilla["tokens"], reduced["tokens"], strict=True)
+    return [
+        matched_level(rho.mean, round(before.mean), round(after.mean)) if after.mean >= 2 and rho.n else math.nan
+        for rho, before, after in blocks
+    ]
 
 
 class OffDiagonal:

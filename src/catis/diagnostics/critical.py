@@ -10,7 +10,7 @@ from itertools import pairwise
 import numpy as np
 from scipy import stats
 
-__all__ = ["CriticalR", "DepthFit", "find_critical_r", "fit_depth"]
+from catis.diagnostics.amplifier_fit import r_squared
 
 DROP = 0.05
 
@@ -115,9 +115,5 @@ def fit_depth(depths: Sequence[int], r_crit: Sequence[float]) -> DepthFit:
     free_slope, intercept, free_r = math.nan, math.nan, math.nan
     if len(set(depths)) > 1:
         free_slope, intercept = (float(c) for c in np.polyfit(x, y, 1))
-        free_r = _share(float(((y - free_slope * x - intercept) ** 2).sum()), total)
-    return DepthFit(slope, slope - reach, slope + reach, _share(error, total), free_slope, intercept, free_r, n)
-
-
-def _share(error: float, total: float) -> float:
-    return 1.0 - error / total if total > 0 else math.nan
+        free_r = r_squared(float(((y - free_slope * x - intercept) ** 2).sum()), total)
+    return DepthFit(slope, slope - reach, slope + reach, r_squared(error, total), free_slope, intercept, free_r, n)

@@ -14,8 +14,6 @@ from catis.core.plan import EVICTED, Plan
 from catis.diagnostics.axes import draw_blocks
 from catis.diagnostics.estimates import BlockMeans, Estimate
 
-__all__ = ["GROUPS", "Distortion", "channel_amounts", "cosine_distance", "summary_feature"]
-
 GROUPS = 20
 """Images are dealt to this many groups in turn, whose means give a jackknife interval in constant memory."""
 

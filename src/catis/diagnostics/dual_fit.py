@@ -12,8 +12,6 @@ from scipy import optimize
 from catis.diagnostics.amplifier import Channel, recurrence
 from catis.diagnostics.amplifier_fit import AmplifierFit, check_path, fit_amplifier, r_squared
 
-__all__ = ["DualFit", "fit_dual"]
-
 Floats = NDArray[np.float64]
 
 

@@ -10,8 +10,6 @@ import torch
 from scipy import stats
 from torch import Tensor
 
-__all__ = ["BlockMeans", "Estimate", "band_blocks", "bands", "mcnemar", "wilson"]
-
 CONFIDENCE = 0.95
 
 
@@ -33,6 +31,10 @@ class Estimate:
 
     def __format__(self, spec: str) -> str:
         return format(self.mean, spec)
+
+
+PerBlock = Mapping[str, list[Estimate]]
+"""Quantities by name, each with one estimate per block."""
 
 
 def mcnemar(gained: int, lost: int) -> float:

@@ -7,8 +7,6 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 
-__all__ = ["ConvexityTest", "Violation", "check_convexity"]
-
 
 @dataclass(frozen=True)
 class Violation:
@@ -29,13 +27,7 @@ class Violation:
 
 @dataclass(frozen=True)
 class ConvexityTest:
-    """Result of `check_convexity`.
-
-    Attributes:
-        convex: No point bends the wrong way by more than the threshold.
-        violations: Those that do.
-        points: Points tested (all but the two ends).
-    """
+    """Whether no point bends the wrong way beyond the threshold, those that do, and how many inner points there are."""
 
     convex: bool
     violations: tuple[Violation, ...]

@@ -18,16 +18,6 @@ from torch import Tensor
 from catis.core.signals import activation
 from catis.diagnostics.consistency import key_cosine
 
-__all__ = [
-    "Energy",
-    "EnergyScaling",
-    "energy_scaling",
-    "first_order_pair",
-    "first_order_unary",
-    "gradient_norms",
-    "perturbation_energy",
-]
-
 
 @dataclass(frozen=True)
 class Energy:

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from itertools import pairwise
 from typing import Literal
 
 import numpy as np
@@ -16,11 +15,10 @@ from numpy.typing import NDArray
 from scipy import optimize
 from torch import Tensor
 
+from catis.core.budget import removed_from
 from catis.core.schedule import Schedule
 from catis.diagnostics.amplifier import Channel, recurrence
 from catis.diagnostics.critical import DROP
-
-__all__ = ["FlipCurve", "Tolerance", "predict_critical_r", "steps_seen"]
 
 Floats = NDArray[np.float64]
 Feedback = Literal["network", "reduction"]
@@ -145,12 +143,10 @@ def _final(
     channel: Channel, counts: list[int], at_probe: list[int], num_patches: int, has_cls: bool, feedback: Feedback
 ) -> float:
     """Distortion after the last block."""
-    steps, probed = (_steps(left, num_patches, has_cls) for left in (counts, at_probe))
+    steps, probed = (
+        steps_seen([float(gone) for gone in removed_from(num_patches, left)], has_cls) for left in (counts, at_probe)
+    )
     if feedback == "reduction":
         return float(recurrence([channel], [steps])[-1])
     growth = Channel(0.0, channel.gain * sum(probed) / max(sum(step > 0 for step in probed), 1))
     return float(recurrence([Channel(channel.seed, 0.0), growth], [steps, [1.0] * len(steps)])[-1])
-
-
-def _steps(counts: list[int], num_patches: int, has_cls: bool) -> list[float]:
-    return steps_seen([float(a - b) for a, b in pairwise([num_patches, *counts])], has_cls)

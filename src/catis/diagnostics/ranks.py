@@ -8,8 +8,6 @@ import numpy as np
 import torch
 from torch import Tensor
 
-__all__ = ["Sorted", "average_ranks", "correlate_ranks", "sort_once", "spearman"]
-
 
 class Sorted(NamedTuple):
     """One sort of (B, M) values, from which ranks within any subset follow without sorting again.

@@ -21,8 +21,6 @@ from catis.core.method import Method
 from catis.core.parts import BlockParts
 from catis.core.state import TokenState
 
-__all__ = ["Decisions", "Replay"]
-
 
 @dataclass
 class Decisions:

@@ -12,15 +12,13 @@ from pathlib import Path
 from typing import Any
 
 from catis.diagnostics.amplifier_fit import AmplifierFit
-from catis.diagnostics.correlation import matched_level
+from catis.diagnostics.correlation import matched_levels
 from catis.diagnostics.critical import CriticalR
 from catis.diagnostics.dual_fit import DualFit
 from catis.diagnostics.estimates import Estimate, bands
+from catis.diagnostics.estimates import PerBlock as PerBlock
 from catis.diagnostics.verdict import Verdict
-
-__all__ = ["Diagnosis", "PerBlock", "plain_values", "rows"]
-
-PerBlock = Mapping[str, list[Estimate]]
+from catis.files import write_whole
 
 
 @dataclass(frozen=True)
@@ -89,10 +87,7 @@ class Diagnosis:
 
     def save(self, path: str | Path) -> None:
         """Write JSON, whole or not at all."""
-        target = Path(path)
-        partial = target.with_name(target.name + ".part")
-        partial.write_text(json.dumps(self.to_dict(), indent=1, allow_nan=False) + "\n")
-        partial.replace(target)
+        write_whole(Path(path), (json.dumps(self.to_dict(), indent=1, allow_nan=False) + "\n").encode())
 
 
 def plain_values(value: Any) -> Any:
@@ -112,7 +107,7 @@ def plain_values(value: Any) -> Any:
 def rows(diagnosis: Diagnosis) -> list[dict[str, float]]:
     """The per-block table: one row per block, NaN where a column has no value there.
 
-    "matched" is what vanilla's rho_off would be on as many tokens as the reduced model has left (`matched_level`).
+    "matched" is what vanilla's rho_off would be on as many tokens as the reduced model has left (`matched_levels`).
 
     Example:
         >>> import catis, numpy as np, timm
@@ -129,17 +124,10 @@ def rows(diagnosis: Diagnosis) -> list[dict[str, float]]:
     columns |= {f"{name} reduced": blocks for name, blocks in diagnosis.reduced.items()}
     columns |= dict(diagnosis.distortion)
     table = [
-        {"block": float(block)} | {name: _at(blocks, block) for name, blocks in columns.items()}
+        {"block": float(block)}
+        | {name: blocks[block].mean if block < len(blocks) else math.nan for name, blocks in columns.items()}
         for block in range(diagnosis.depth)
     ]
-    for row in table:
-        left = row["tokens reduced"]
-        known = left >= 2 and not math.isnan(row["rho_off vanilla"])
-        row["matched"] = (
-            matched_level(row["rho_off vanilla"], diagnosis.num_patches, round(left)) if known else math.nan
-        )
+    for row, level in zip(table, matched_levels(diagnosis.vanilla, diagnosis.reduced), strict=True):
+        row["matched"] = level
     return table
-
-
-def _at(blocks: list[Estimate], block: int) -> float:
-    return blocks[block].mean if block < len(blocks) else math.nan

@@ -11,8 +11,6 @@ from scipy import stats
 from catis.diagnostics.critical import DROP
 from catis.diagnostics.estimates import CONFIDENCE, Estimate
 
-__all__ = ["Verdict", "judge", "share_interval"]
-
 State = Literal["healthy", "trigger soon", "too few images to tell", "collapsed: structural", "collapsed: semantic"]
 EXCESS = 0.05
 """rho_off above vanilla's at the same token count that is structural damage; the paper's data sets differ by 0.03."""
@@ -22,13 +20,7 @@ SOON = 0.8
 
 @dataclass(frozen=True)
 class Verdict:
-    """State of a model at one r.
-
-    Attributes:
-        state: One of the five.
-        reasons: Sentences with the numbers behind it.
-        numbers: The numbers.
-    """
+    """State of a model at one r, sentences with the numbers behind it, and these numbers."""
 
     state: State
     reasons: tuple[str, ...]

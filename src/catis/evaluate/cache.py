@@ -11,21 +11,14 @@ from typing import NamedTuple
 
 import numpy as np
 
-from catis.data.images import Pixels
+from catis.data.preprocessing import Pixels
 from catis.files import begin, commit, remove_leftovers, write_whole
-
-__all__ = ["CacheWriter", "CachedPixels", "ImageCache", "default_cache"]
 
 GIGABYTE = 10**9
 
 
 class CachedPixels(NamedTuple):
-    """What the cache has of a data set.
-
-    Attributes:
-        pixels: (n, H, W, 3) bytes, mapped from the disk; zeros where an image is broken.
-        broken: Why an image could not be read, by its index.
-    """
+    """(n, H, W, 3) bytes mapped from the disk, zeros where an image is broken; and why it is, by its index."""
 
     pixels: Pixels
     broken: Mapping[int, str]

@@ -5,27 +5,17 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from importlib.resources import files
 from pathlib import Path
 
-from timm.data.imagenet_info import ImageNetInfo, infer_imagenet_subset
-
-__all__ = ["ClassMap", "map_classes"]
+from catis.hosts.imagenet import own_synsets, synsets
 
 WORDNET_ID = re.compile(r"n\d{8}")
 IMAGENET = ("imagenet", "imagenet-a", "imagenet-r", "imagenet-sketch", "imagenet-c")
-SUBSETS = {"imagenet-a": "imagenet_a_synsets.txt", "imagenet-r": "imagenet_r_synsets.txt"}
-"""Data sets that have classes of their own, and timm's file with these."""
 
 
 @dataclass(frozen=True)
 class ClassMap:
-    """Class folders as the model's classes.
-
-    Attributes:
-        index: Class of the model for each folder.
-        scored: Classes that may be predicted, ascending; None for all.
-    """
+    """The model's class for each class folder, and the classes that may be predicted, ascending; None for all."""
 
     index: Mapping[str, int]
     scored: tuple[int, ...] | None = None
@@ -81,29 +71,22 @@ def map_classes(
 
 
 def _by_wordnet_id(data: str, folders: Sequence[str], num_classes: int) -> ClassMap:
-    subset = infer_imagenet_subset({"num_classes": num_classes})
-    if subset is None:
+    ids = synsets(num_classes)
+    if not ids:
         raise ValueError(
             f"{data} has ImageNet's classes, the model has {num_classes}, which is no ImageNet classifier that timm "
             f"knows (1000, 11221, 11821, 21841, 21842, 21843); pass --class-map FILE"
         )
-    synsets = ImageNetInfo(subset).label_names()  # type: ignore[no-untyped-call]
-    index = {name: place for place, name in enumerate(synsets)}
-    own = _own_classes(data)
+    index = {name: place for place, name in enumerate(ids)}
+    own = own_synsets(data)
     strangers = sorted(set(folders) - set(index if own is None else own))
     if strangers:
         raise ValueError(
             f"{data} has {len(strangers)} folders that are none of its classes ({_few(strangers)}): expected WordNet "
-            f"ids such as {next(iter(own or synsets))}"
+            f"ids such as {(own or ids)[0]}"
         )
     scored = None if own is None else tuple(sorted(index[name] for name in own))
     return ClassMap({name: index[name] for name in folders}, scored)
-
-
-def _own_classes(data: str) -> list[str] | None:
-    if data not in SUBSETS:
-        return None
-    return (files("timm.data") / "_info" / SUBSETS[data]).read_text(encoding="utf-8").split()
 
 
 def _by_name(data: str, folders: Sequence[str], class_names: Sequence[str]) -> dict[str, int]:

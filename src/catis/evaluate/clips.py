@@ -15,8 +15,6 @@ from catis.data.video_names import ClipData
 from catis.evaluate.sources import OpenData, file_facts, open_data
 from catis.runs.spec import DataSpec
 
-__all__ = ["count_items", "mean_views", "open_clips"]
-
 
 def open_clips(spec: DataSpec, preprocessing: Preprocessing) -> OpenData:
     """Find the clips of a data set; none is read yet.

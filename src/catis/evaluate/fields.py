@@ -12,6 +12,7 @@ from typing import Any
 import torch
 from torch import nn
 
+from catis.core.budget import removed_from
 from catis.core.reduction import Reduction
 from catis.diagnostics.estimates import wilson
 from catis.evaluate.loaded import LoadedModel
@@ -22,8 +23,6 @@ from catis.macs import compare_macs
 from catis.recipes.made import versions
 from catis.runs.predictions import Predictions
 from catis.runs.spec import RunSpec
-
-__all__ = ["cost_of", "environment_of", "identity_of", "outcome_of"]
 
 
 def identity_of(spec: RunSpec, reduction: Reduction, model: LoadedModel, images: Images) -> dict[str, Any]:
@@ -83,14 +82,13 @@ def outcome_of(images: Images, outcome: Predicted, vanilla: Predictions | None) 
 def cost_of(model: nn.Module, reduction: Reduction) -> dict[str, Any]:
     """Multiply-adds and tokens."""
     cost = compare_macs(model, reduction)
-    before = (cost.patches, *cost.tokens[:-1])
     return {
         "gmacs": cost.reduced,
         "gmacs_vanilla": cost.vanilla,
         "gmacs_matching": cost.overhead,
         "patches": cost.patches,
         "tokens": list(cost.tokens),
-        "amounts": [entering - leaving for entering, leaving in zip(before, cost.tokens, strict=True)],
+        "amounts": removed_from(cost.patches, cost.tokens),
     }
 
 

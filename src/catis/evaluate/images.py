@@ -18,8 +18,6 @@ from catis.evaluate.sources import OpenData, open_data
 from catis.runs.identity import data_fingerprint, digest
 from catis.runs.spec import DataSpec
 
-__all__ = ["StreamedImages", "open_images"]
-
 
 @dataclass
 class StreamedImages:

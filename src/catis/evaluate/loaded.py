@@ -15,8 +15,6 @@ from catis.evaluate.images import StreamedImages, open_images
 from catis.hosts.weights import weights_hash
 from catis.runs.spec import ModelSpec, RunSpec
 
-__all__ = ["LoadedModel", "load"]
-
 
 @dataclass(frozen=True)
 class LoadedModel:

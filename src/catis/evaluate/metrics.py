@@ -13,8 +13,6 @@ from catis.runs.data_names import SHIFTED
 from catis.runs.predictions import Predictions
 from catis.runs.record import Record
 
-__all__ = ["Difference", "agreement", "compare", "mean_corrupted_accuracy", "shift_average"]
-
 RESAMPLES = 10_000
 
 

@@ -10,8 +10,6 @@ from catis.evaluate.metrics import Difference, compare
 from catis.runs.record import Record
 from catis.runs.store import Store
 
-__all__ = ["Pair", "paired_differences"]
-
 
 class Pair(NamedTuple):
     """A run, the reference's run, and what lies between them; `problem` says why there is no difference."""
@@ -54,8 +52,8 @@ def _pair(store: Store, record: Record, references: Sequence[Record], free: bool
         if _same(record, candidate) and (free or list(candidate.amounts) == list(record.amounts))
     ]
     if len(fitting) != 1:
-        reason = "no reference run of the same model, data and amounts" if not fitting else _several(fitting)
-        return Pair(record, None, None, reason)
+        several = f"several reference runs fit; name one of them: {', '.join(record.name for record in fitting)}"
+        return Pair(record, None, None, several if fitting else "no reference run of the same model, data and amounts")
     try:
         difference = compare(store.predictions(record.name), store.predictions(fitting[0].name))
     except (CatisError, OSError, ValueError) as error:
@@ -66,7 +64,3 @@ def _pair(store: Store, record: Record, references: Sequence[Record], free: bool
 def _same(record: Record, other: Record) -> bool:
     fields = ("weights", "preprocessing", "data", "corruption", "severity", "data_fingerprint", "precision", "compiled")
     return all(getattr(record, field) == getattr(other, field) for field in fields)
-
-
-def _several(fitting: Sequence[Record]) -> str:
-    return f"several reference runs fit; name one of them: {', '.join(record.name for record in fitting)}"

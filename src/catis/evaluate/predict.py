@@ -14,16 +14,14 @@ from timm.utils.decay_batch import decay_batch_step
 from torch import Tensor, nn
 
 from catis import hosts
-from catis.data.images import BrokenImage, Pixels
-from catis.data.preprocessing import Preprocessing
+from catis.data.images import BrokenImage
+from catis.data.preprocessing import Pixels, Preprocessing
 from catis.errors import CatisError, is_out_of_memory
 from catis.evaluate.clips import mean_views
 from catis.evaluate.prepared import Images
 from catis.inference import evaluating
 from catis.runs.predictions import Predictions
 from catis.runs.spec import RunSpec
-
-__all__ = ["BrokenImageError", "Predicted", "Progress", "predict"]
 
 Progress = Callable[[int, int], None]
 """Called after each batch with images done and images there are."""

@@ -9,9 +9,8 @@ from typing import NamedTuple, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
-from catis.data.images import BrokenImage, Pixels
-
-__all__ = ["ImageBatch", "Images", "Labels", "PreparedImages"]
+from catis.data.images import BrokenImage
+from catis.data.preprocessing import Pixels
 
 
 class ImageBatch(NamedTuple):

@@ -20,18 +20,10 @@ from catis.runs.predictions import Predictions
 from catis.runs.record import Record
 from catis.runs.spec import RunSpec
 
-__all__ = ["Identity", "evaluate_run", "identify"]
-
 
 @dataclass(frozen=True)
 class Identity:
-    """What a run is, worked out once for everybody who asks.
-
-    Attributes:
-        name: The same content is the same name, on any machine.
-        reduction: What is put on the model, bound to it.
-        fields: Everything that decides the result, as fields of the record.
-    """
+    """What a run is: a name made of its content, the reduction bound to the model, and all that decides the result."""
 
     name: str
     reduction: Reduction

@@ -14,13 +14,11 @@ from PIL import Image
 import catis
 from catis.data.batches import Damage
 from catis.data.corruptions import corrupt
-from catis.data.images import BrokenImage, ImageFolder, ImageSource, Pixels
-from catis.data.preprocessing import Preprocessing
+from catis.data.images import BrokenImage, ImageFolder, ImageSource
+from catis.data.preprocessing import Pixels, Preprocessing
 from catis.runs.data_names import CORRUPTED, ZOO
 from catis.runs.spec import DataSpec
 from catis.zoo.dataset import ZooDataset, dataset
-
-__all__ = ["OpenData", "file_facts", "open_data"]
 
 ZOO_IMAGES = 2400
 """Images of an embedded view unless a limit is set: what the cards of the zoo's models are measured on."""

@@ -10,17 +10,6 @@ from catis.export.report import ExportReport
 from catis.export.writing import Wanted, deploy, require_tools
 
 __all__ = [
-    "Agreement",
-    "AgreementError",
-    "ExportMismatchError",
-    "ExportReport",
-    "Split",
-    "Wanted",
-    "deploy",
-    "export_onnx",
-    "export_program",
-    "require_tools",
-    "save_program",
-    "split_images",
-    "write_layout",
-]
+    "Agreement", "AgreementError", "ExportMismatchError", "ExportReport", "Split", "Wanted", "deploy", "export_onnx",
+    "export_program", "require_tools", "save_program", "split_images", "write_layout",
+]  # fmt: skip

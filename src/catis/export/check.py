@@ -11,8 +11,6 @@ from torch import Tensor, nn
 from catis.errors import CatisError
 from catis.export.report import Comparison
 
-__all__ = ["ExportMismatchError", "Runner", "check", "default_batches"]
-
 Runner = Callable[[Tensor], Any]
 """Runs an exported model on a batch and returns its output as an array or tensor."""
 

@@ -17,8 +17,6 @@ from catis.files import write_whole
 from catis.macs import compare_macs
 from catis.recipes import recipe_of
 
-__all__ = ["INPUT", "contract", "contract_file", "put_into_onnx", "write_contract"]
-
 INPUT = "pixel_values"
 """Name of every exported file's input."""
 

@@ -9,8 +9,6 @@ import torch
 from torch import Tensor
 from torch.export import ExportedProgram
 
-__all__ = ["in_few_nodes"]
-
 
 def in_few_nodes(program: ExportedProgram) -> ExportedProgram:
     """The same program with attention written out, lists of slices as single picks, and resizing as two products."""

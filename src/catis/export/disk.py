@@ -9,8 +9,6 @@ from pathlib import Path
 
 from torch import nn
 
-__all__ = ["check_room", "saving"]
-
 _COPIES = 3
 """Files as large as the weights that are there at once at most: float, as it is written, and as it was before."""
 

@@ -5,8 +5,6 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Any
 
-__all__ = ["products_with_weights", "weighted_openvino_operations"]
-
 PRODUCTS = ("MatMul", "Gemm", "Conv")
 
 

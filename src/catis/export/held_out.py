@@ -13,21 +13,13 @@ from catis.data.batches import batches
 from catis.data.images import BrokenImage, ImageFolder, NoImagesError
 from catis.data.preprocessing import Pixels, Preprocessing
 
-__all__ = ["MOST_CALIBRATION", "Split", "split_images"]
-
 MOST_CALIBRATION = 128
 """Images that ranges are taken from; more of them change little and take long."""
 
 
 @dataclass(frozen=True)
 class Split:
-    """Prepared images, (1, 3, H, W) each.
-
-    Attributes:
-        calibration: For the quantiser.
-        held_out: For judging.
-        broken: Files that could not be read.
-    """
+    """Prepared images, (1, 3, H, W) each, to calibrate on and to judge by; and files that could not be read."""
 
     calibration: list[NDArray[np.float32]]
     held_out: list[NDArray[np.float32]]

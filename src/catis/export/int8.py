@@ -23,8 +23,6 @@ from catis.export.onnx_file import convert
 from catis.export.quantise import quantise_onnx, quantise_openvino
 from catis.export.runtimes import openvino_runner, ort_runner
 
-__all__ = ["ONNX_RUNTIME", "OPENVINO", "Agreement", "AgreementError", "Int8Maker", "Judge"]
-
 Classes = NDArray[np.int64]
 Tell = Callable[[str], None]
 

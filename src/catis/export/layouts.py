@@ -10,10 +10,7 @@ from typing import Any, Literal
 from catis.export.contract import contract_file
 from catis.files import replacing, write_whole
 
-__all__ = ["LAYOUTS", "Layout", "write_layout"]
-
 Layout = Literal["triton", "ovms"]
-LAYOUTS = ("triton", "ovms")
 MOST_IMAGES = 8
 """Largest batch that Triton puts together where a file takes any; a choice, to be edited."""
 

@@ -9,8 +9,6 @@ from torch import nn
 
 from catis import hosts
 
-__all__ = ["check_batch"]
-
 _COPIES = 3
 """Input, output and what PyTorch and a runtime keep of a block at the same time."""
 

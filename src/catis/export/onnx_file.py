@@ -26,15 +26,6 @@ from catis.export.report import ExportReport
 from catis.export.runtimes import openvino_runner, ort_runner
 from catis.files import commit
 
-__all__ = [
-    "OPSET",
-    "convert",
-    "export_onnx",
-    "operators",
-    "scratch_beside",
-    "write_checked",
-]
-
 OPSET = 20
 """First opset with Gelu; LayerNormalization came with 17. ONNX Runtime, OpenVINO and TensorRT 10 read it."""
 

@@ -18,8 +18,6 @@ from catis.export.disk import check_room
 from catis.export.report import ExportReport
 from catis.files import write_whole
 
-__all__ = ["OneOutput", "export_program", "one_output", "save_program"]
-
 # What a transformers output is read for, first found first.
 _OUTPUTS = ("logits", "image_embeds", "pooler_output", "last_hidden_state")
 

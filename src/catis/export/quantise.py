@@ -21,8 +21,6 @@ from catis.export.float_parts import PRODUCTS, products_with_weights, weighted_o
 from catis.export.runtimes import runtime_errors
 from catis.export.uneven import uneven_products
 
-__all__ = ["Images", "QuantiserError", "quantise_onnx", "quantise_openvino"]
-
 Images = Sequence[NDArray[np.float32]]
 """Prepared images, (1, 3, H, W) each."""
 

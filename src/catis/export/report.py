@@ -6,18 +6,10 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
-__all__ = ["Comparison", "ExportReport"]
-
 
 @dataclass(frozen=True)
 class Comparison:
-    """One batch run by a runtime and by PyTorch.
-
-    Attributes:
-        runtime: Name and version of the runtime.
-        batch: Images in the batch.
-        difference: Largest absolute difference of any output.
-    """
+    """A batch run by a runtime, with its version, and by PyTorch, and the largest absolute difference of any output."""
 
     runtime: str
     batch: int

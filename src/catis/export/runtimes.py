@@ -15,16 +15,6 @@ from catis.errors import CatisError
 from catis.export.check import Runner
 from catis.export.contract import INPUT
 
-__all__ = [
-    "RuntimeLoadError",
-    "openvino_runner",
-    "openvino_settings",
-    "ort_runner",
-    "ort_session",
-    "program_runner",
-    "runtime_errors",
-]
-
 
 class RuntimeLoadError(CatisError):
     """A runtime cannot load an exported file, or not run it; the message has what it said."""

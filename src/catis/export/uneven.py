@@ -13,8 +13,6 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-__all__ = ["uneven_products"]
-
 STEPS = 255
 """Of int8 over the range of a tensor."""
 _LOW, _HIGH, _TYPICAL = ".catis_low", ".catis_high", ".catis_typical"

@@ -20,8 +20,6 @@ from catis.export.onnx_file import scratch_beside, write_checked
 from catis.export.report import ExportReport
 from catis.files import commit
 
-__all__ = ["Wanted", "deploy", "require_tools"]
-
 Tell = Callable[[str], None]
 
 

@@ -28,8 +28,6 @@ from catis.methods.catis import Catis
 from catis.recipes import Recipe, RecipeLike, load_recipe
 from catis.registry import create_method
 
-__all__ = ["Progress", "diagnose"]
-
 Progress = Callable[[int, int], None]
 """Called after each batch with images done and images there are."""
 

@@ -10,15 +10,12 @@ import numpy as np
 from catis.diagnostics.amplifier_fit import AmplifierFit, fit_amplifier, jackknife_beta
 from catis.diagnostics.correlation import matched_level
 from catis.diagnostics.critical import CriticalR
-from catis.diagnostics.distortion import Distortion
 from catis.diagnostics.dual_fit import DualFit, fit_dual
-from catis.diagnostics.estimates import Estimate
+from catis.diagnostics.estimates import Estimate, PerBlock
 from catis.diagnostics.prediction import predict_critical_r, steps_seen
-from catis.diagnostics.report import Diagnosis, PerBlock
+from catis.diagnostics.report import Diagnosis
 from catis.diagnostics.verdict import Verdict, judge
 from catis.health.probes import ReducedProbe, VanillaProbe
-
-__all__ = ["conclude", "off_rise", "telling_block"]
 
 TOKENS_TO_TELL = 16
 """Fewest tokens at which rho_off still says something of the features: chance alone gives 0.21 there."""
@@ -125,13 +122,9 @@ def _fit_dual(probe: ReducedProbe, distortion: dict[str, list[Estimate]]) -> Dua
     _, evicted = _steps(probe, _means(distortion["evicted"]))
     if len(merged[use]) < 3:
         return None
-    apart = {name: _means(_of(channel))[use] for name, channel in probe.apart.items()}
+    apart = {name: _means(channel.compute()["distortion"])[use] for name, channel in probe.apart.items()}
     both = _means(distortion["distortion"])[use]
     return fit_dual(both, apart["merge_only"], apart["evict_only"], merged[use], evicted[use])
-
-
-def _of(channel: Distortion) -> list[Estimate]:
-    return channel.compute()["distortion"]
 
 
 def _predict(probe: ReducedProbe, fit: AmplifierFit | None) -> int | None:

@@ -20,8 +20,6 @@ from catis.data.preprocessing import Preprocessing
 from catis.diagnostics.critical import DROP, CriticalR, find_critical_r
 from catis.inference import batch_images, evaluating
 
-__all__ = ["image_source", "measure_critical_r", "predict_classes"]
-
 
 def measure_critical_r(
     model: nn.Module,

@@ -26,8 +26,6 @@ from catis.hosts.correction import Correction
 from catis.methods.catis import Catis
 from catis.recipes import Recipe
 
-__all__ = ["Observer", "ReducedProbe", "Reference", "VanillaProbe", "watch"]
-
 
 class Reference(NamedTuple):
     """What the vanilla model says of a batch of clean images.

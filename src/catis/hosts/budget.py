@@ -11,8 +11,6 @@ from catis.core.schedule import Schedule
 from catis.hosts.cost import ModelCost
 from catis.hosts.facts import ModelFacts
 
-__all__ = ["fitted"]
-
 
 def fitted(reduction: Reduction, cost: ModelCost, facts: ModelFacts, vanilla: int) -> Reduction:
     """A reduction that has a budget, with the counts that meet it: at most that share, less by no whole token.

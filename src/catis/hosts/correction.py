@@ -13,8 +13,6 @@ from torch import Tensor
 from catis.core.reduction import Reduction
 from catis.hosts.weights import Replaced, weights_hash
 
-__all__ = ["Calibrated", "Correction"]
-
 PRECISIONS = (torch.float64, torch.float32, torch.bfloat16, torch.float16)
 """What weights are kept in; a correction also fits its model cast down to a later one."""
 

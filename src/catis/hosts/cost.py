@@ -7,8 +7,6 @@ from dataclasses import dataclass
 
 from torch import nn
 
-__all__ = ["BlockCost", "ModelCost", "linear_shapes", "linears_in"]
-
 
 @dataclass(frozen=True)
 class BlockCost:

@@ -8,8 +8,6 @@ from torch import nn
 
 from catis.core.reduction import Reduction
 
-__all__ = ["BlockLinears", "ModelFacts"]
-
 
 class ModelFacts(NamedTuple):
     """What the core must know of a model.

@@ -20,8 +20,6 @@ from catis.hosts.facts import BlockLinears, ModelFacts
 from catis.hosts.installation import Installation
 from catis.hosts.swap import vanilla_unless_reduced
 
-__all__ = ["Handle"]
-
 
 class Handle(Installation):
     """The Vision Transformer in a model. Made by `hosts.find`; subclassed once for each model library.

@@ -12,8 +12,6 @@ from transformers.utils import ModelOutput
 from catis.hosts.hf_family import Family
 from catis.hosts.swap import base_class
 
-__all__ = ["read_maps"]
-
 
 class _StandIn:
     """A model as its own forward sees it, with other answers from its embedding and its encoder."""

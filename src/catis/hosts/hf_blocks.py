@@ -19,8 +19,6 @@ from catis.hosts.hooks import Convention, around_blocks, run_heard
 from catis.hosts.listening import has_hooks, is_watched
 from catis.native.accelerator import accelerator_for
 
-__all__ = ["EVERY", "is_heard", "run_family", "shown"]
-
 EVERY = range(1 << 30)
 """All blocks, as an answer to which hidden states are wanted."""
 _ENCODER = Convention(

@@ -10,9 +10,8 @@ from torch import nn
 
 from catis.errors import UnsupportedModelError
 from catis.hosts.facts import ModelFacts
-from catis.hosts.hf_families import FAMILIES, Family
-
-__all__ = ["SUPPORTED", "inspect"]
+from catis.hosts.hf_families import FAMILIES
+from catis.hosts.hf_family import Family
 
 SUPPORTED = (
     f"transformers {', '.join(family.title for family in FAMILIES)} (vision towers, bare or inside a larger model)"

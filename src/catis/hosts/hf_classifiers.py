@@ -16,8 +16,6 @@ from torch import nn
 from catis.hosts.hf_model import PREFIX_ONLY
 from catis.hosts.swap import with_the_same_weights
 
-__all__ = ["reads_patches", "telling", "vit_in"]
-
 _READ_PREFIX = (
     ("transformers.models.vit.modeling_vit", "ViTForImageClassification", "vit"),
     ("transformers.models.deit.modeling_deit", "DeiTForImageClassification", "deit"),

@@ -8,9 +8,7 @@ from torch import nn
 
 from catis.hosts.cost import BlockCost, ModelCost, linear_shapes, linears_in
 from catis.hosts.facts import BlockLinears
-from catis.hosts.hf_families import Family
-
-__all__ = ["cost", "count_patches", "image_size"]
+from catis.hosts.hf_family import Family
 
 ANY_SIZE = 32
 

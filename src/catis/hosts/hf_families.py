@@ -8,8 +8,6 @@ from catis.hosts.hf_encoders import BACKBONES, ENCODERS
 from catis.hosts.hf_family import Family
 from catis.hosts.tower_families import TOWERS
 
-__all__ = ["FAMILIES", "Family", "family_of"]
-
 FAMILIES = (*ENCODERS, *BACKBONES, *TOWERS)
 _BY_CLASS = {(family.module, family.stem + family.model): family for family in FAMILIES}
 

@@ -14,8 +14,6 @@ from transformers.utils import ModelOutput
 from catis.hosts.hf_parts import HfBlockParts
 from catis.hosts.hooks import PLAIN, Convention
 
-__all__ = ["Family", "cls", "cls_and_distillation", "cls_and_registers", "modeling", "no_prefix"]
-
 
 def _none(model: Any) -> tuple[int, ...]:
     return ()

@@ -17,12 +17,11 @@ from catis.hosts.cost import ModelCost, linears_in
 from catis.hosts.facts import BlockLinears, ModelFacts
 from catis.hosts.handle import Handle
 from catis.hosts.hf_cost import image_size
-from catis.hosts.hf_families import Family, family_of
+from catis.hosts.hf_families import family_of
+from catis.hosts.hf_family import Family
 from catis.hosts.hf_processor import saved_preprocessing
 from catis.hosts.swap import Reduced, base_class, reduced_class, set_class, vanilla_unless_reduced
 from catis.hosts.tower_tokens import refuse_grid_readers, shorten_prompts
-
-__all__ = ["HfHandle"]
 
 
 class HfHandle(Handle):

@@ -21,8 +21,6 @@ from catis.hosts.hf_backbone import read_maps
 from catis.hosts.hf_blocks import EVERY, is_heard, run_family, shown
 from catis.hosts.hf_families import family_of
 
-__all__ = ["PREFIX_ONLY", "forward_like"]
-
 # Arguments that describe the full sequence to the attention; once tokens merge they would silently mean something else.
 _REFUSED = ("attention_mask", "is_causal", "cu_seq_lens_q", "cu_seq_lens_k", "max_length_q", "max_length_k")
 PREFIX_ONLY = "catis_prefix_only"

@@ -11,8 +11,6 @@ from catis.core.parts import BlockParts, Projection
 from catis.hosts.hf_parts import HfBlockParts, scale_of, split_heads
 from catis.hosts.hooks import Convention, heard_attention, refuse_hooks
 
-__all__ = ["Data2VecBlockParts", "VideoMaeBlockParts", "VitPoseBlockParts"]
-
 
 class NestedParts(HfBlockParts):
     """What the blocks with the older nesting of modules share: the projections lie one module further in."""

@@ -14,16 +14,6 @@ from transformers.modeling_utils import ALL_ATTENTION_FUNCTIONS
 from catis.core.parts import BlockParts, Projection
 from catis.hosts.hooks import Convention, heard_attention
 
-__all__ = [
-    "ClipBlockParts",
-    "DinoBlockParts",
-    "HfBlockParts",
-    "VitBlockParts",
-    "own_function",
-    "scale_of",
-    "split_heads",
-]
-
 # Implementations known to add a float (B, 1, 1, N) mask to the logits. Flash kernels take none, and would drop it.
 _ADDS_BIAS = ("eager", "sdpa")
 # Attention of transformers returns its weights too, which a fused kernel does not have.
@@ -184,8 +174,5 @@ def _dropout(attn: Any) -> float:
 
 def own_function(attn: torch.nn.Module, name: str) -> Any:
     """A function of the module that defines this attention class: each family has its own eager attention."""
-    return getattr(sys.modules[_defining_class(attn).__module__], name)
-
-
-def _defining_class(attn: torch.nn.Module) -> type[Any]:
-    return next(kind for kind in type(attn).__mro__ if "forward" in vars(kind))
+    defining = next(kind for kind in type(attn).__mro__ if "forward" in vars(kind))
+    return getattr(sys.modules[defining.__module__], name)

@@ -10,8 +10,6 @@ from PIL.Image import Resampling
 
 from catis.data.preprocessing import Preprocessing
 
-__all__ = ["PROCESSORS", "saved_preprocessing"]
-
 PROCESSORS = {"video_preprocessor_config.json": "AutoVideoProcessor", "preprocessor_config.json": "AutoImageProcessor"}
 
 

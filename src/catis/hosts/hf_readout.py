@@ -13,34 +13,6 @@ from transformers.utils import ModelOutput
 
 from catis.hosts.hooks import call
 
-__all__ = [
-    "Embed",
-    "Embedded",
-    "Expand",
-    "Finish",
-    "embed_ast",
-    "embed_clip",
-    "embed_data2vec",
-    "embed_dinov3",
-    "embed_mae",
-    "embed_only",
-    "embed_videomae",
-    "embed_vit",
-    "embed_vitpose",
-    "finish_ast",
-    "finish_clip",
-    "finish_data2vec",
-    "finish_dinov2",
-    "finish_dinov3",
-    "finish_mae",
-    "finish_msn",
-    "finish_siglip",
-    "finish_videomae",
-    "finish_vit",
-    "never",
-    "probe",
-]
-
 Embedded = tuple[Tensor, Tensor | None, Any]
 Expand = Callable[[Tensor], Tensor]
 Embed = Callable[..., Embedded]
@@ -61,11 +33,6 @@ def finish_vit(model: Any, tokens: Tensor, size: Tensor | None, full: Expand, ex
     return BaseModelOutputWithPooling(
         last_hidden_state=last, pooler_output=None if model.pooler is None else model.pooler(last)
     )
-
-
-def finish_msn(model: Any, tokens: Tensor, size: Tensor | None, full: Expand, extra: Any) -> ModelOutput:
-    """Norm."""
-    return BaseModelOutput(last_hidden_state=full(model.layernorm(tokens)))
 
 
 def embed_ast(model: Any, input_values: Tensor, **inputs: Any) -> Embedded:
@@ -119,9 +86,9 @@ def embed_only(model: Any, pixel_values: Tensor, **inputs: Any) -> Embedded:
     return model.embeddings(pixel_values, **inputs), None, None
 
 
-def finish_dinov2(model: Any, tokens: Tensor, size: Tensor | None, full: Expand, extra: Any) -> ModelOutput:
-    """Norm; the CLS token is the pooled vector."""
-    last = full(model.layernorm(tokens))
+def finish_dino(model: Any, tokens: Tensor, size: Tensor | None, full: Expand, extra: Any) -> ModelOutput:
+    """Norm, under either of its names; the CLS token is the pooled vector."""
+    last = full((model.norm if hasattr(model, "norm") else model.layernorm)(tokens))
     return BaseModelOutputWithPooling(last_hidden_state=last, pooler_output=last[:, 0, :])
 
 
@@ -130,12 +97,6 @@ def embed_dinov3(model: Any, pixel_values: Tensor, **inputs: Any) -> Embedded:
     pixel_values = pixel_values.to(model.embeddings.patch_embeddings.weight.dtype)
     positions = torch.cat(model.rope_embeddings(pixel_values), -1)  # a row of cos and sin per patch
     return model.embeddings(pixel_values, **inputs), positions, None
-
-
-def finish_dinov3(model: Any, tokens: Tensor, size: Tensor | None, full: Expand, extra: Any) -> ModelOutput:
-    """Norm; the CLS token is the pooled vector."""
-    last = full(model.norm(tokens))
-    return BaseModelOutputWithPooling(last_hidden_state=last, pooler_output=last[:, 0, :])
 
 
 def embed_clip(model: Any, pixel_values: Tensor, **inputs: Any) -> Embedded:
@@ -177,7 +138,7 @@ def embed_videomae(model: Any, pixel_values: Tensor, **inputs: Any) -> Embedded:
     return model.embeddings(pixel_values, inputs.get("bool_masked_pos")), None, None
 
 
-def finish_videomae(model: Any, tokens: Tensor, size: Tensor | None, full: Expand, extra: Any) -> ModelOutput:
+def finish_unpooled(model: Any, tokens: Tensor, size: Tensor | None, full: Expand, extra: Any) -> ModelOutput:
     """Norm, where the head does not bring its own."""
     last = tokens if model.layernorm is None else model.layernorm(tokens)
     return BaseModelOutput(last_hidden_state=full(last))

@@ -18,8 +18,6 @@ from catis.core.parts import BlockParts, Projection
 from catis.core.state import TokenState
 from catis.hosts.listening import forward_hooks, has_hooks, is_hooked
 
-__all__ = ["PLAIN", "Convention", "around_blocks", "call", "heard_attention", "refuse_hooks", "run_heard"]
-
 
 class Convention(NamedTuple):
     """How a library calls a module, so that a hook finds its tokens where it looks for them.

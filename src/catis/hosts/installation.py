@@ -14,8 +14,6 @@ from catis.hosts.correction import Calibrated, Correction
 from catis.hosts.swap import EXCHANGES, base_class, reduced_class, set_class
 from catis.hosts.weights import find_places, give_back, original_weights, replace_weights
 
-__all__ = ["Installation"]
-
 
 class Installation(ABC):
     """The part of a handle that puts things on a model. It keeps nothing itself: all lies on the model.

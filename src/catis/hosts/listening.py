@@ -9,8 +9,6 @@ from torch import nn
 from torch.nn.modules import module as torch_module
 from torch.nn.modules.module import _has_any_global_hook
 
-__all__ = ["forward_hooks", "has_hooks", "is_hooked", "is_watched"]
-
 # transformers keeps hooks of its own on every block once hidden states were asked for. They write into whatever call is
 # under way, which under reduction is that of the model around; catis collects hidden states itself.
 _RECORDERS = "transformers.utils.output_capturing"

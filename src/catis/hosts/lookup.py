@@ -14,8 +14,6 @@ from catis.hosts.handle import Handle
 from catis.hosts.refused import reason
 from catis.hosts.timm_handle import TimmHandle
 
-__all__ = ["find", "known_hosts", "register"]
-
 GROUP = "catis.hosts"
 HostT = TypeVar("HostT", bound=type[Handle])
 _REGISTERED: list[type[Handle]] = []

@@ -14,8 +14,6 @@ from torch import Tensor
 from catis.core.execute import unmerge
 from catis.core.state import TokenState
 
-__all__ = ["Group", "Packed", "pack_visible", "packed_again", "run_in_groups"]
-
 
 class Packed(NamedTuple):
     """Embedded images, one behind the other.

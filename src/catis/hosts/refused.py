@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from torch import nn
 
-__all__ = ["REFUSED", "reason"]
-
 _GRID = "attention in windows of a fixed grid: tokens cannot leave it"
 _PAIRS = "a bias for every pair of positions of the full grid"
 _PYRAMID = "convolutions between its stages need the full grid"

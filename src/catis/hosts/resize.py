@@ -7,8 +7,6 @@ from torch import Tensor
 
 from catis.core.reduction import Reduction
 
-__all__ = ["refuse_grid", "resized"]
-
 
 def resized(images: Tensor, side: int) -> Tensor:
     """(B, 3, side, side) images, as an image library would resize them: bicubic, smoothed before they shrink.

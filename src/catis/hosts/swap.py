@@ -24,16 +24,6 @@ from catis.core.reduction import Reduction
 if TYPE_CHECKING:
     from catis.hosts.installation import Installation
 
-__all__ = [
-    "EXCHANGES",
-    "Reduced",
-    "base_class",
-    "reduced_class",
-    "set_class",
-    "vanilla_unless_reduced",
-    "with_the_same_weights",
-]
-
 EXCHANGES = "catis_exchanges"
 """Attribute of a model that had calibrated weights: how often they were exchanged, counted before and after, so that it
 is odd in the midst of it."""

@@ -14,22 +14,10 @@ from torch import nn
 from catis.errors import UnsupportedModelError
 from catis.hosts.facts import ModelFacts
 
-__all__ = ["FAMILIES", "SUPPORTED", "inspect", "is_timm", "reads_patches"]
-
 SUPPORTED = (
     "timm VisionTransformer (ViT, DeiT, distilled DeiT, DeiT-III, DINOv2, CLIP, SigLIP, register and average-pool "
     "variants) and Eva (EVA-02, DINOv3, PE) with plain pre-norm blocks"
 )
-FAMILIES = (
-    (
-        "ViT, DeiT, DeiT-III, DINOv2, CLIP, SigLIP, FlexiViT, hybrids",
-        "VisionTransformer",
-        "also inside `features_only`",
-    ),
-    ("distilled DeiT", "VisionTransformerDistilled", ""),
-    ("EVA-02, DINOv3, PE, `vit_*_rope_*`", "Eva", "rotary: a merged token keeps its destination's position"),
-)
-"""(families, class, note) for the list in docs/models.md."""
 # We run these ourselves, so a subclass that changes one would silently lose its change.
 _MODEL_METHODS = ("forward", "forward_features", "forward_intermediates", "forward_head", "pool")
 _BLOCKS = {VisionTransformer: (Block, (Attention,)), Eva: (EvaBlock, (EvaAttention, AttentionRope))}

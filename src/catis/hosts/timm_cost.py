@@ -11,8 +11,6 @@ from catis.errors import UnsupportedModelError
 from catis.hosts.cost import BlockCost, ModelCost, linear_shapes
 from catis.hosts.facts import BlockLinears
 
-__all__ = ["cost", "weights_of"]
-
 
 def weights_of(*modules: nn.Module | None) -> int:
     """Weights (without biases) of all linear and convolution layers in some modules."""

@@ -13,8 +13,6 @@ from torch import Tensor
 from catis.core.reduction import Reduction
 from catis.hosts.resize import resized
 
-__all__ = ["embed_resized", "fixed_size"]
-
 
 def fixed_size(model: Any) -> str:
     """Why a model cannot be fed smaller images inside its forward pass; empty if it can."""

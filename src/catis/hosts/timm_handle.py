@@ -5,7 +5,6 @@ from __future__ import annotations
 from typing import Any
 
 from timm.data.config import resolve_data_config
-from timm.data.imagenet_info import ImageNetInfo, infer_imagenet_subset
 from torch import nn
 
 from catis.core.block import Recorder
@@ -15,9 +14,8 @@ from catis.hosts import timm_check, timm_cost, timm_embed, timm_model
 from catis.hosts.cost import ModelCost, linears_in
 from catis.hosts.facts import BlockLinears, ModelFacts
 from catis.hosts.handle import Handle
+from catis.hosts.imagenet import imagenet_info
 from catis.hosts.swap import base_class, vanilla_unless_reduced
-
-__all__ = ["TimmHandle"]
 
 
 class TimmHandle(Handle):
@@ -89,9 +87,8 @@ class TimmHandle(Handle):
     @property
     def labels(self) -> tuple[str, ...]:
         """Descriptions of the model's own names, or ImageNet's words where it has as many classes as an ImageNet."""
-        own, subset = self.class_names, infer_imagenet_subset({"num_classes": self.num_classes})
-        if own or subset is None:
+        own, words = self.class_names, imagenet_info(self.num_classes)
+        if own or words is None:
             described = (getattr(self.vit, "pretrained_cfg", None) or {}).get("label_descriptions") or {}
             return tuple(described.get(name, name) for name in own)
-        words = ImageNetInfo(subset)
         return tuple(words.index_to_description(place).partition(",")[0] for place in range(self.num_classes))

@@ -24,8 +24,6 @@ from catis.hosts.timm_embed import embed_resized
 from catis.hosts.timm_parts import EvaBlockParts, VitBlockParts, pack_rope
 from catis.native.accelerator import accelerator_for
 
-__all__ = ["forward", "forward_features", "forward_intermediates"]
-
 
 def forward(
     model: Any,
@@ -132,14 +130,11 @@ def _parts(model: Any) -> list[BlockParts]:
 
 def _head(model: Any, reduction: Reduction, x: Tensor, state: TokenState) -> Any:
     """Pool and classify; average and attention pools weigh tokens by size."""
-    if state.size is None or not reduction.method.weighs_pool or _pool_ignores_size(model):
+    by_size = model.attn_pool is not None or model.global_pool not in ("token", "max")
+    if state.size is None or not reduction.method.weighs_pool or not by_size:
         return model.forward_head(x)
     pooled = _pool_by_size(model, x, state)
     return model.head(model.head_drop(model.fc_norm(pooled)))
-
-
-def _pool_ignores_size(model: Any) -> bool:
-    return model.attn_pool is None and model.global_pool in ("token", "max")
 
 
 def _pool_by_size(model: Any, x: Tensor, state: TokenState) -> Tensor:

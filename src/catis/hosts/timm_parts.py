@@ -13,8 +13,6 @@ from torch import Tensor, nn
 from catis.core.parts import Projection
 from catis.hosts.listening import is_hooked
 
-__all__ = ["EvaBlockParts", "VitBlockParts", "pack_rope"]
-
 Modules = tuple[nn.Module, ...]
 
 

@@ -19,8 +19,6 @@ from catis.hosts.hf_family import Family
 from catis.hosts.packing import Packed, run_in_groups
 from catis.hosts.tower_parts import QwenBlockParts, Windows
 
-__all__ = ["run"]
-
 
 def run(
     model: Any,

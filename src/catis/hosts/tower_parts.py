@@ -12,16 +12,9 @@ from catis.core.parts import BlockParts, Projection
 from catis.hosts.hf_parts import HfBlockParts, own_function, scale_of, split_heads
 from catis.hosts.hooks import heard_attention
 
-__all__ = ["InternVlBlockParts", "QwenBlockParts", "Windows"]
-
 
 class Windows(NamedTuple):
-    """Places that attention in windows has for the tokens of an image.
-
-    Attributes:
-        number: Windows.
-        size: Places in a window, as many as the largest has patches.
-    """
+    """Windows that attention has for an image, and places in each: as many as the largest has patches."""
 
     number: int
     size: int

@@ -17,20 +17,6 @@ from catis.hosts.hf_readout import Expand, probe
 from catis.hosts.packing import Group, Packed, pack_visible, packed_again
 from catis.hosts.tower_parts import Windows
 
-__all__ = [
-    "embed_idefics3",
-    "embed_qwen2",
-    "embed_qwen2_5",
-    "embed_qwen3",
-    "embed_siglip2",
-    "finish_idefics3",
-    "finish_internvl",
-    "finish_qwen2",
-    "finish_qwen2_5",
-    "finish_qwen3",
-    "finish_siglip2",
-]
-
 Taken = dict[int, Tensor]
 """Un-merged packed tokens after the blocks that the read-out asked for, by index of the block."""
 

@@ -19,20 +19,13 @@ from catis.hosts.hf_cost import count_patches
 from catis.hosts.hf_families import family_of
 from catis.hosts.swap import base_class, reduced_class, set_class
 
-__all__ = ["ShorterPrompt", "refuse_grid_readers", "shorten_prompts"]
-
 _TAKERS = ("LlavaForConditionalGeneration", "LlavaModel", "PaliGemmaForConditionalGeneration", "PaliGemmaModel")
 _PER_TOKEN = ("input_ids", "inputs", "attention_mask", "labels", "token_type_ids", "mm_token_type_ids")
 _IN_THE_WAY = ("position_ids", "inputs_embeds")
 
 
 class Counts(NamedTuple):
-    """Placeholders of one image.
-
-    Attributes:
-        full: As the processor writes them.
-        left: As tokens arrive.
-    """
+    """Placeholders of one image: as the processor writes them, and as tokens arrive."""
 
     full: int
     left: int

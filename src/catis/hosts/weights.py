@@ -13,8 +13,6 @@ from typing import NamedTuple
 import torch
 from torch import Tensor, nn
 
-__all__ = ["Place", "Replaced", "find_places", "give_back", "original_weights", "replace_weights", "weights_hash"]
-
 
 class Place(NamedTuple):
     """Where a parameter lies: `module.name`, and what the whole model calls it."""

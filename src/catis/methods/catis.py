@@ -17,8 +17,6 @@ from catis.core.view import BlockView
 from catis.methods import triage
 from catis.methods.pooling import Pooling, attention_macs, attention_weight, check_pooling, pooled
 
-__all__ = ["Catis"]
-
 Signal = Literal["fused", "cls", "nf", "l2", "euclidean"]
 Strategy = Literal["triage", "evict", "merge", "global"]
 _STRATEGIES = {

@@ -14,8 +14,6 @@ from catis.core.plan import Blend, Plan
 from catis.core.rows import take_rows
 from catis.core.view import BlockView, unit_length
 
-__all__ = ["BLENDS", "MCTF", "bidirectional_plan", "multi_criteria", "pooling_weight"]
-
 Pooling = Literal["attention", "size", "max", "mean"]
 BLENDS: dict[Pooling, Blend] = {"attention": "weight", "size": "size", "max": "max", "mean": "mean"}
 

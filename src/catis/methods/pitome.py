@@ -17,8 +17,6 @@ from catis.core.plan import Plan
 from catis.core.rows import take_rows
 from catis.core.view import BlockView
 
-__all__ = ["PiToMe", "energy", "plan_bsm", "plan_pure"]
-
 
 @dataclass(frozen=True)
 class PiToMe(Method):

@@ -12,8 +12,6 @@ from catis.core.method import BlockShape
 from catis.core.plan import Plan
 from catis.core.view import BlockView
 
-__all__ = ["Pooling", "attention_macs", "attention_weight", "check_pooling", "pooled"]
-
 Pooling = Literal["size", "attention"]
 
 

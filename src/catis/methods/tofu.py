@@ -10,8 +10,6 @@ from catis.core.plan import Blend, Plan
 from catis.core.view import BlockView
 from catis.methods.tome import plan_bipartite
 
-__all__ = ["ToFu"]
-
 
 @dataclass(frozen=True)
 class ToFu(Method):

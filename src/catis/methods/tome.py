@@ -15,8 +15,6 @@ from catis.core.plan import Blend, Plan
 from catis.core.view import BlockView
 from catis.methods.pooling import Pooling, attention_macs, attention_weight, check_pooling, pooled
 
-__all__ = ["ToMe", "plan_bipartite", "similarity_notes"]
-
 
 @dataclass(frozen=True)
 class ToMe(Method):

@@ -17,8 +17,6 @@ from catis.core.plan import EVICTED, Plan
 from catis.core.rows import take_rows
 from catis.core.view import BlockView
 
-__all__ = ["plan_evict", "plan_global", "plan_merge", "plan_triage"]
-
 _NEVER = -1e4  # added to a cosine of a token outside the pool: below any inside, and finite in half precision
 _FIRST = -1e6  # below any score, which is at most sqrt(N_p)
 

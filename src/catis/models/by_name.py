@@ -10,13 +10,11 @@ import timm
 import torch
 from torch import nn
 
-from catis.models.checkpoints import load_weights, read_weights
-from catis.models.transformers_models import build_hf, is_hf_model, load_hf
+from catis.hosts.hf_loading import build_hf, is_hf_model, load_hf
+from catis.hosts.timm_weights import load_weights, read_weights
 from catis.zoo.models import build as build_zoo
 from catis.zoo.models import list_models as list_zoo
 from catis.zoo.models import load as load_zoo
-
-__all__ = ["build_model", "is_zoo_model", "load_model"]
 
 
 def load_model(

@@ -27,8 +27,6 @@ from catis.native.library import Kernels, load
 from catis.native.merge import merge
 from catis.reference.ratio import PiToMeReference, ToFuReference, ToMeReference
 
-__all__ = ["Compiled", "accelerator_for"]
-
 Decider = Callable[[Kernels, Any, BlockView], Plan | None]
 _RATIO = {"reference", "ratio"}  # they decide amounts only
 _TAUS = {"tau_sim", "tau_info", "tau_size"}

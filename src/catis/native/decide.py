@@ -21,8 +21,6 @@ from catis.methods.tofu import ToFu
 from catis.methods.tome import ToMe, similarity_notes
 from catis.native.library import CPU, Kernels, new_floats
 
-__all__ = ["attention_received", "decide_catis", "decide_mctf", "decide_pitome", "decide_tofu", "decide_tome", "fuse"]
-
 
 class _Chosen(NamedTuple):
     """Memory for (B, N_p - r), (B, r) and (B, r) indices of a plan; of more than half, C says what is wrong."""

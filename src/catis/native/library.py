@@ -12,8 +12,6 @@ from typing import Any
 
 import torch
 
-__all__ = ["CPU", "SWITCH", "Kernels", "describe", "load", "new_floats"]
-
 SWITCH = "CATIS_NATIVE"
 """Environment variable; "0" makes PyTorch's operations run instead."""
 

@@ -10,8 +10,6 @@ from catis.core.plan import Plan
 from catis.core.state import TokenState
 from catis.native.library import Kernels, new_floats
 
-__all__ = ["BLENDS", "merge"]
-
 BLENDS = {"size": 0, "mean": 1, "weight": 2, "mlerp": 3}
 """Blends that the compiled `merge` knows; the numbers are those of kernels.h."""
 

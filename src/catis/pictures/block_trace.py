@@ -12,8 +12,6 @@ from catis.core.block import BlockRecord
 from catis.core.plan import EVICTED
 from catis.core.state import TokenState
 
-__all__ = ["BlockTrace"]
-
 
 @dataclass(frozen=True)
 class BlockTrace:

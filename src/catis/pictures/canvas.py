@@ -9,8 +9,6 @@ from torch import Tensor
 
 from catis.pictures.outlines import Segment
 
-__all__ = ["MARGIN", "Box", "Canvas", "Item", "Picture", "Strokes", "Words", "below", "in_grid"]
-
 MARGIN = 10
 
 

@@ -8,8 +8,6 @@ from torch import nn
 
 from catis import hosts
 
-__all__ = ["describe_change", "name_classes"]
-
 
 def name_classes(model: nn.Module) -> Callable[[int], str]:
     """How to call the classes of a model: by its own labels, ImageNet's, or by number.

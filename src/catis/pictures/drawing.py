@@ -13,8 +13,6 @@ from catis.pictures.legend import legend
 from catis.pictures.outlines import Outlines, outlines_of
 from catis.pictures.patches import EvictedStyle, heat_map, spatial_layout
 
-__all__ = ["Layout", "Look", "contact_sheet", "layout_cells", "layout_figure", "layout_frames"]
-
 _TITLE, _CAPTION = 15, 18
 _LARGE, _SMALL = 240, 160
 """Least width of a picture in a figure, and in a frame or on a sheet; smaller ones are enlarged by a whole factor."""

@@ -11,7 +11,8 @@ from torch import Tensor, nn
 
 from catis import hosts
 from catis.api import applied
-from catis.data.images import BrokenImage, ImageFolder, NoImagesError, Pixels, Preprocessing, read_image
+from catis.data.images import BrokenImage, ImageFolder, NoImagesError, read_image
+from catis.data.preprocessing import Pixels, Preprocessing
 from catis.inference import batch_images, evaluating
 from catis.pictures.canvas import Canvas
 from catis.pictures.classes import describe_change
@@ -20,17 +21,10 @@ from catis.pictures.patches import EvictedStyle
 from catis.pictures.tracing import Trace, trace
 from catis.recipes import Recipe
 
-__all__ = ["Chosen", "TracedFiles", "choose_files", "trace_files"]
-
 
 @dataclass(frozen=True)
 class Chosen:
-    """Image files to draw.
-
-    Attributes:
-        files: Their paths.
-        on_sheet: Whether a folder was named, so that they go on a contact sheet and broken ones are left out.
-    """
+    """Image files to draw; on a contact sheet where a folder was named, which leaves broken ones out."""
 
     files: tuple[Path, ...]
     on_sheet: bool

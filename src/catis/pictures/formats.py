@@ -15,8 +15,6 @@ from torch import Tensor
 
 from catis.pictures.canvas import Box, Canvas, Item, Picture, Strokes, Words
 
-__all__ = ["as_gif", "as_png", "as_svg", "rasterise"]
-
 _FRAME_MS, _LAST_MS = 450, 1800
 """How long a frame of a GIF stands, and its last one."""
 
@@ -32,7 +30,7 @@ def rasterise(canvas: Canvas) -> Image.Image:
 
 def as_png(canvas: Canvas) -> bytes:
     """A PNG file."""
-    return _encoded(rasterise(canvas))
+    return png_bytes(rasterise(canvas))
 
 
 def as_gif(frames: Sequence[Canvas]) -> bytes:
@@ -86,7 +84,7 @@ def _element(item: Item) -> str:
                 f"{escape(item.text)}</text>"
             )
         case Picture():
-            data = base64.b64encode(_encoded(_to_pil(item.pixels))).decode()
+            data = base64.b64encode(png_bytes(_to_pil(item.pixels))).decode()
             return (
                 f'<image {place} width="{item.width:g}" height="{item.height:g}" preserveAspectRatio="none" '
                 f'style="image-rendering: pixelated" href="data:image/png;base64,{data}"/>'
@@ -113,7 +111,8 @@ def _font(size: int) -> ImageFont.ImageFont | ImageFont.FreeTypeFont:
     return ImageFont.load_default(size)
 
 
-def _encoded(image: Image.Image) -> bytes:
+def png_bytes(image: Image.Image) -> bytes:
+    """The PNG file of an image."""
     file = io.BytesIO()
     image.save(file, "PNG")
     return file.getvalue()

@@ -7,8 +7,6 @@ import torch
 from catis.pictures.canvas import MARGIN, Box, Canvas, Item, Picture, Strokes, Words
 from catis.pictures.patches import EvictedStyle, spatial_layout
 
-__all__ = ["legend", "legend_parts"]
-
 _SIDE, _TEXT = 26, 14
 _EVICTED = {"dim": "dark", "white": "white", "black": "black"}
 

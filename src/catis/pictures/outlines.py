@@ -8,8 +8,6 @@ from torch import Tensor
 
 from catis.pictures.patches import patch_grid
 
-__all__ = ["Outlines", "Segment", "outlines_of"]
-
 Segment = tuple[float, float, float, float]
 """x1, y1, x2, y2 of a line along the grid, as shares of the image's width and height."""
 

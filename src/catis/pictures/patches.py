@@ -4,22 +4,21 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
-from typing import Any, Literal
+from typing import Literal
 
 import torch
 from torch import Tensor
 
-__all__ = ["EvictedStyle", "denormalise", "heat_map", "patch_grid", "spatial_layout"]
+from catis.data.preprocessing import Preprocessing
 
 EvictedStyle = Literal["dim", "white", "black"]
 """How evicted patches are drawn; "dim" leaves a quarter of their light."""
 _LIGHT: Mapping[EvictedStyle, tuple[float, float]] = {"dim": (0.25, 0.0), "white": (0.0, 1.0), "black": (0.0, 0.0)}
-_HALF = (0.5, 0.5, 0.5)
 
 
-def denormalise(images: Tensor, config: Mapping[str, Any]) -> Tensor:
-    """Inputs back in [0, 1], by the mean and std of a timm config (0.5 where it has none)."""
-    mean, std = (torch.tensor(config.get(key) or _HALF).view(3, 1, 1) for key in ("mean", "std"))
+def denormalise(images: Tensor, preprocessing: Preprocessing) -> Tensor:
+    """Inputs back in [0, 1], the inverse of the mean and std that they were normalised with."""
+    mean, std = (torch.tensor(values).view(3, 1, 1) for values in (preprocessing.mean, preprocessing.std))
     return (images.detach().float().cpu() * std + mean).clamp(0, 1)
 
 

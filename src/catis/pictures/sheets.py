@@ -12,8 +12,6 @@ from catis.pictures.drawing import Look
 from catis.pictures.files import TracedFiles
 from catis.pictures.formats import as_gif, as_png, as_svg
 
-__all__ = ["write_figures"]
-
 
 def write_figures(seen: TracedFiles, path: Path, after: Sequence[int] | None, look: Look, *, on_sheet: bool) -> None:
     """Write what a model made of image files, by the ending of the file's name.

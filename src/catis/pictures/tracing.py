@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -19,8 +19,6 @@ from catis.pictures.drawing import Layout, Look, layout_figure, layout_frames
 from catis.pictures.formats import as_gif, as_png, as_svg, rasterise
 from catis.pictures.patches import EvictedStyle, denormalise
 from catis.report.table import Table
-
-__all__ = ["FORMATS", "BlockTrace", "Trace", "quarters", "trace"]
 
 FORMATS = (".png", ".svg", ".gif")
 """Endings of the files that a trace can be drawn into."""
@@ -186,7 +184,7 @@ def trace(model: nn.Module, images: Tensor, **inputs: Any) -> Trace:
     blocks: list[BlockTrace] = []
     with torch.no_grad():
         output = handle.watch(images, lambda record: blocks.append(BlockTrace.of(record)), **inputs)
-    seen = images if images.ndim < 4 else denormalise(images, asdict(handle.preprocessing()))
+    seen = images if images.ndim < 4 else denormalise(images, handle.preprocessing())
     return Trace(tuple(blocks), output, seen)
 
 

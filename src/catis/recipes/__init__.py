@@ -6,13 +6,6 @@ from catis.recipes.named import list_recipes
 from catis.recipes.recipe import Recipe
 
 __all__ = [
-    "FILE_NAME",
-    "Made",
-    "Recipe",
-    "RecipeLike",
-    "list_recipes",
-    "load_recipe",
-    "recipe_of",
-    "save_recipe",
+    "FILE_NAME", "Made", "Recipe", "RecipeLike", "list_recipes", "load_recipe", "recipe_of", "save_recipe",
     "write_recipe",
-]
+]  # fmt: skip

@@ -20,8 +20,6 @@ from catis.recipes.named import named_file, unknown_recipe
 from catis.recipes.recipe import Recipe
 from catis.recipes.weights_file import WEIGHTS_NAME, read_weights, weights_bytes, weights_entry
 
-__all__ = ["FILE_NAME", "RecipeLike", "load_recipe", "recipe_of", "save_recipe", "write_recipe"]
-
 FILE_NAME = "catis_recipe.json"
 """Name of a recipe in a folder, such as one that `save_pretrained` wrote."""
 RecipeLike = str | os.PathLike[str] | Mapping[str, Any] | Recipe

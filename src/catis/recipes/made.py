@@ -12,8 +12,6 @@ import torch
 
 import catis
 
-__all__ = ["Made", "versions"]
-
 
 def versions() -> dict[str, str]:
     """What decides numbers besides the settings.

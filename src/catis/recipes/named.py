@@ -5,8 +5,6 @@ from __future__ import annotations
 from difflib import get_close_matches
 from pathlib import Path
 
-__all__ = ["FOLDER", "list_recipes", "named_file", "unknown_recipe"]
-
 FOLDER = Path(__file__).parent / "named"
 """One JSON file per recipe, called as the recipe is: deit_tiny_patch16_224@0.36.json."""
 

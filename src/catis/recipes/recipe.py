@@ -10,8 +10,6 @@ from catis.core.reduction import Reduction
 from catis.hosts.correction import Correction
 from catis.recipes.made import Made
 
-__all__ = ["VERSION", "Recipe"]
-
 VERSION = 2
 """Of the format. Files without a version are of the first: no calibrated weights, and `model` is a text."""
 _ABOUT = ("version", "model", "preprocessing", "labels", "notes", "made", "weights")

@@ -14,8 +14,6 @@ from safetensors.torch import save
 from catis.core.reduction import Reduction
 from catis.hosts.correction import Correction
 
-__all__ = ["WEIGHTS_NAME", "read_weights", "weights_bytes", "weights_entry"]
-
 WEIGHTS_NAME = "catis_weights.safetensors"
 _KEYS = ("file", "belongs_to", "sha256")
 

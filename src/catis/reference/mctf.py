@@ -17,8 +17,6 @@ from catis.core.schedule import Schedule
 from catis.core.state import TokenState
 from catis.methods.mctf import MCTF, pooling_weight
 
-__all__ = ["MCTFReference", "aggregate_map", "authors_amount"]
-
 _FLOOR = 10  # the authors never go below ten tokens
 
 

@@ -14,8 +14,6 @@ from catis.methods.pitome import PiToMe
 from catis.methods.tofu import ToFu
 from catis.methods.tome import ToMe
 
-__all__ = ["PiToMeReference", "RatioForm", "ToFuReference", "ToMeReference"]
-
 
 @dataclass(frozen=True)
 class RatioForm(Method):

@@ -6,21 +6,12 @@ import math
 from collections.abc import Iterable
 from dataclasses import dataclass
 
-__all__ = ["AXIS", "GRID", "Scale", "across", "below", "span", "ticks"]
-
 AXIS, GRID = "#333333", "#e4e4e4"
 
 
 @dataclass(frozen=True)
 class Scale:
-    """From values to pixels.
-
-    Attributes:
-        low: Value at the start.
-        high: Value at the end.
-        start: Pixel of the lowest value.
-        end: Pixel of the highest.
-    """
+    """From values to pixels: the values at both ends, and the pixels there."""
 
     low: float
     high: float

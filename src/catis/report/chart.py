@@ -10,8 +10,6 @@ from html import escape
 from catis.report.axes import AXIS, Scale, across, below, span, ticks
 from catis.report.marks import Line, draw_curve, draw_interval, draw_key
 
-__all__ = ["Line", "Panel", "draw", "draw_wrapping"]
-
 WIDTH, HEIGHT = 420, 280
 LEFT, RIGHT, TOP, BOTTOM = 54, 14, 34, 44
 LEGEND_ROW, LEGEND_ITEM = 22, 140

@@ -8,8 +8,6 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-__all__ = ["GREY", "METHODS", "SIGNALS", "Style", "style_of"]
-
 GREY = "#888888"
 """For what is no method: vanilla, chance, a level to compare with."""
 

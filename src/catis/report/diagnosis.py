@@ -6,13 +6,13 @@ import math
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
-from catis.diagnostics.estimates import Estimate
-from catis.diagnostics.report import Diagnosis, rows
+from catis.diagnostics.correlation import matched_levels
+from catis.diagnostics.estimates import Estimate, PerBlock
+from catis.diagnostics.report import Diagnosis
 from catis.files import write_whole
-from catis.report.chart import Line, Panel, draw
+from catis.report.chart import Panel, draw
 from catis.report.colours import GREY, OTHERS, SIGNALS, Style, style_of
-
-__all__ = ["diagnosis_panels", "over_blocks", "save_figure", "signal_lines"]
+from catis.report.marks import Line
 
 
 def save_figure(diagnosis: Diagnosis, path: str | Path) -> None:
@@ -23,14 +23,7 @@ def save_figure(diagnosis: Diagnosis, path: str | Path) -> None:
 
 def diagnosis_panels(diagnosis: Diagnosis) -> list[Panel]:
     """rho_s of each signal, rho_off against chance, distortion with its fit; blocks count from 0, as in the table."""
-    matched = [row["matched"] for row in rows(diagnosis)]
-    chance = [estimate.mean for estimate in diagnosis.reduced["chance"]]
-    off = [
-        over_blocks("vanilla", diagnosis.vanilla["rho_off"], style_of("vanilla")),
-        over_blocks(diagnosis.method, diagnosis.reduced["rho_off"], style_of(diagnosis.method)),
-        Line("vanilla on as few tokens", range(len(matched)), matched, GREY, dash="dashed"),
-        Line("chance on as few tokens", range(len(chance)), chance, GREY, dash="dotted"),
-    ]
+    off = off_lines(diagnosis.vanilla, {diagnosis.method: diagnosis.reduced})
     return [
         Panel("rho_s, clean against corrupted", "block", "rho_s", signal_lines(diagnosis.consistency), (0.0, 1.0)),
         Panel("rho_off of the block's output", "block", "rho_off", off, (0.0,)),
@@ -42,6 +35,19 @@ def signal_lines(consistency: Mapping[str, Sequence[Estimate]], first: int = 0) 
     """rho_s of every signal that was measured; `first` is the number of the first block."""
     return [
         over_blocks(name, consistency[name], style, first) for name, style in SIGNALS.items() if name in consistency
+    ]
+
+
+def off_lines(vanilla: PerBlock, reduced: Mapping[str, PerBlock], first: int = 0) -> list[Line]:
+    """rho_off of the vanilla model and of each method; and what vanilla's features and chance show on as few tokens."""
+    fewer = next(iter(reduced.values()))
+    blocks = range(first, first + len(fewer["chance"]))
+    chance = [estimate.mean for estimate in fewer["chance"]]
+    return [
+        over_blocks("vanilla", vanilla["rho_off"], style_of("vanilla"), first),
+        *(over_blocks(name, seen["rho_off"], style_of(name), first) for name, seen in reduced.items()),
+        Line("vanilla on as few tokens", blocks, matched_levels(vanilla, fewer), GREY, dash="dashed"),
+        Line("chance on as few tokens", blocks, chance, GREY, dash="dotted"),
     ]
 
 

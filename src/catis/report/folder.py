@@ -7,8 +7,6 @@ import shutil
 from collections.abc import Mapping
 from pathlib import Path
 
-__all__ = ["check_folder", "marker", "write_folder"]
-
 
 def marker(kind: str) -> str:
     """Name of the file that lists what a command wrote; only a folder with that, and nothing added, is replaced.

@@ -9,8 +9,6 @@ from html import escape
 
 from catis.report.axes import Scale
 
-__all__ = ["MARKERS", "Line", "draw_curve", "draw_interval", "draw_key"]
-
 DASHES = {"solid": "", "dashed": ' stroke-dasharray="5 4"', "dotted": ' stroke-dasharray="1.5 3.5"'}
 SIZE = 3.2
 MARKERS = {

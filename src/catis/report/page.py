@@ -8,8 +8,6 @@ from html import escape
 
 from catis.report.script import SCRIPT
 
-__all__ = ["chart_figure", "code", "heading", "make_page", "paragraph", "picture_figure", "tiles"]
-
 STYLE = """
 :root { color-scheme: light dark; --ink: #222; --soft: #5f5f5f; --page: #fafaf8; --paper: #fff; --rule: #d9d9d4;
   --mark: #fff8e6; --bad: #b3261e; }

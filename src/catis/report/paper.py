@@ -10,8 +10,6 @@ from typing import NamedTuple
 from catis.data.corruptions import CORRUPTIONS
 from catis.runs.record import Record
 
-__all__ = ["Beside", "beside_paper", "paper_top1"]
-
 DATA = ("imagenet", "imagenet-a", "imagenet-r", "imagenet-sketch", "imagenet-c")
 """Of the main table; the mean over all corruptions for the last."""
 CORRUPTED = 5 * len(CORRUPTIONS)

@@ -6,27 +6,13 @@ import math
 from collections.abc import Mapping, Sequence
 
 from catis.diagnostics.estimates import Estimate
-from catis.report.chart import Line, Panel, draw
+from catis.report.chart import Panel
 from catis.report.colours import GREY, METHODS, OTHERS, Style
 from catis.report.diagnosis import signal_lines
-
-__all__ = ["draw_schedules", "removal_rates", "schedule_panels"]
+from catis.report.marks import Line
 
 _STYLES = (METHODS["catis"], METHODS["tome"], METHODS["mctf"], METHODS["pitome"], METHODS["tofu"], *OTHERS)
 """By place: a figure of schedules compares schedules, so colours stand for these and not for methods."""
-
-
-def draw_schedules(
-    kept: Mapping[str, Sequence[int]], num_patches: int, rho_s: Mapping[str, Sequence[Estimate]], title: str
-) -> str:
-    """An SVG picture of `schedule_panels`, for a file.
-
-    Example:
-        >>> rho_s = {"pairwise": [Estimate(0.9, 0.8, 1.0, 5), Estimate(0.4, 0.3, 0.5, 5)]}
-        >>> draw_schedules({"same share": [12, 9]}, 16, rho_s, "tiny").startswith("<svg")
-        True
-    """
-    return draw(schedule_panels(kept, num_patches, rho_s), title, columns=3)
 
 
 def schedule_panels(
@@ -41,6 +27,11 @@ def schedule_panels(
 
     Raises:
         ValueError: Schedules and signals of different depth.
+
+    Example:
+        >>> rho_s = {"pairwise": [Estimate(0.9, 0.8, 1.0, 5), Estimate(0.4, 0.3, 0.5, 5)]}
+        >>> [panel.title for panel in schedule_panels({"same share": [12, 9]}, 16, rho_s)][1]
+        'rate of removal'
     """
     depths = {name: len(blocks) for name, blocks in {**kept, **rho_s}.items()}
     if len(set(depths.values())) != 1:

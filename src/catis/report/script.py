@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-__all__ = ["SCRIPT"]
-
 SCRIPT = """
 const number = text => { const found = text.replace(/,/g, '').match(/-?[0-9.]+(e[-+]?[0-9]+)?/i);
   return found ? parseFloat(found[0]) : NaN; };

@@ -7,15 +7,14 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from catis.evaluate.paired import Pair, paired_differences
-from catis.report.chart import Line, Panel, draw_wrapping
+from catis.report.chart import Panel, draw_wrapping
 from catis.report.colours import style_of
+from catis.report.marks import Line
 from catis.report.page import chart_figure, code, heading, make_page, paragraph
 from catis.report.paper import beside_paper
 from catis.report.table import Table
 from catis.runs.record import Record
 from catis.runs.store import Damaged, Store
-
-__all__ = ["store_figure", "store_page", "usable_records"]
 
 CAPTION = (
     "Top-1 against multiply-adds, one panel per model and data set; bars and bands: 95 % (Wilson). A point says its "

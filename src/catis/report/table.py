@@ -15,8 +15,6 @@ from rich.console import Console
 from rich.measure import Measurement
 from rich.text import Text
 
-__all__ = ["Cell", "Table"]
-
 STYLES = {"": "", "bold": "bold", "bad": "bold red"}
 """What a cell may be marked as, and how a terminal shows it; a page has a class of the same name."""
 WIDEST = 1000

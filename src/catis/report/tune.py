@@ -2,21 +2,21 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 from catis.diagnostics.estimates import Estimate
 from catis.files import write_whole
-from catis.report.chart import Line, Panel, draw_wrapping
+from catis.report.chart import Panel, draw_wrapping
 from catis.report.colours import style_of
+from catis.report.marks import Line
 from catis.report.page import chart_figure, code, heading, make_page, paragraph
 from catis.report.schedule import schedule_panels
 from catis.report.table import Table
 
-__all__ = ["PAGE_NAME", "answer", "points_table", "tune_figure", "tune_page", "write_tune_page"]
-
-PAGE_NAME = "tune.html"
+TUNE_FILE, PAGE_NAME = "tune.json", "tune.html"
 CAPTION = (
     "Share of held-out images with the vanilla model's class, against multiply-adds. Bars: 95 %. Every point leaves "
     "out the patch tokens of the last block where the head does not read them."
@@ -27,6 +27,23 @@ SCHEDULE_CAPTION = (
     "Patch tokens that leave each block, how fast they go, and rho_s: how well the ranking of pairs (pairwise) and of "
     "single tokens (fused) survives noise. The paper's rule, adaptive, spends where pairwise rho_s is high."
 )
+
+
+def read_tuned(file: Path) -> dict[str, Any]:
+    """What a file that `catis tune` wrote says.
+
+    Raises:
+        ValueError: It is no such file.
+    """
+    try:
+        content = json.loads(file.read_text(encoding="utf-8"))
+    except ValueError as error:
+        raise ValueError(f"{file}: not valid JSON: {error}") from error
+    needed = {"model", "command", "n", "points", "tried", "versions", "minutes", "said", "complete"}
+    missing = needed - set(content) if isinstance(content, dict) else needed
+    if missing:
+        raise ValueError(f"{file}: no {', '.join(sorted(missing))} in it; expected a file that `catis tune` wrote")
+    return dict(content)
 
 
 def write_tune_page(content: Mapping[str, Any], folder: Path) -> Path:
@@ -88,17 +105,11 @@ def points_table(points: Sequence[Mapping[str, Any]], title: str = "") -> Table:
     ordered = sorted(points, key=lambda point: (-point["budget"], point["kind"] != "tuned"))
     rows = [
         [
-            point["kind"],
-            f"{point['budget']:g}",
-            f"{100 * point['macs_share']:.1f}",
-            point["method"],
-            "yes" if point["calibrated"] else "",
-            f"{point['kl']:.4f}",
-            _agreement(point),
-            str(point["n"]),
+            point["kind"], f"{point['budget']:g}", f"{100 * point['macs_share']:.1f}", point["method"],
+            "yes" if point["calibrated"] else "", f"{point['kl']:.4f}", _agreement(point), str(point["n"]),
         ]
         for point in ordered
-    ]
+    ]  # fmt: skip
     return Table(
         ["what", "budget", "MACs %", "method", "calibrated", "KL", "same class % (95 %)", "n"], rows, title=title
     )

@@ -9,8 +9,6 @@ from catis.data.corruptions import CORRUPTIONS
 from catis.runs.spec import DataSpec
 from catis.zoo.streams import VIEWS
 
-__all__ = ["CORRUPTED", "SEVERITIES", "SHIFTED", "ZOO", "parse_data"]
-
 SEVERITIES = (1, 2, 3, 4, 5)
 ZOO = tuple(f"zoo-{view}" for view in VIEWS)
 CORRUPTED = "imagenet-c"

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import torch
 
-__all__ = ["choose_device"]
-
 
 def choose_device(asked: str | None = None) -> str:
     """The device asked for, or CUDA if there is one, or else the CPU.

@@ -8,8 +8,6 @@ import re
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
-__all__ = ["data_fingerprint", "digest", "run_name"]
-
 
 def digest(content: Any, size: int = 8) -> str:
     """Hash of plain data, as 2 * size hexadecimal digits.

@@ -8,8 +8,6 @@ import numpy as np
 
 from catis.runs.predictions import Predictions
 
-__all__ = ["from_parquet", "to_parquet"]
-
 
 def to_parquet(predictions: Predictions) -> bytes:
     """The file's bytes: name, label, predicted, top5 (best first), confidence, margin."""

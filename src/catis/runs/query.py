@@ -7,10 +7,8 @@ from fnmatch import fnmatchcase
 from typing import Any
 
 from catis.report.table import Table
-from catis.runs.record import Record
+from catis.runs.record import Record, timm_row
 from catis.runs.store import Store
-
-__all__ = ["SUMMARY", "filter_records", "query"]
 
 COLUMNS = {
     "name": "VARCHAR", "model": "VARCHAR", "settings": "JSON", "weights": "VARCHAR", "param_count": "BIGINT",
@@ -50,6 +48,12 @@ def filter_records(records: Sequence[Record], wanted: Mapping[str, Sequence[str]
             if patterns
         )
     ]
+
+
+def timm_table(records: Sequence[Record]) -> Table:
+    """The records as timm's validation writes them, with more columns after timm's."""
+    rows = [timm_row(record) for record in records]
+    return Table(list(rows[0]) if rows else [], [list(row.values()) for row in rows])
 
 
 def query(store: Store, records: Sequence[Record], sql: str = SUMMARY) -> Table:

@@ -11,8 +11,6 @@ from typing import Any
 from catis.errors import CatisError
 from catis.runs.spec import DataSpec
 
-__all__ = ["SCHEMA", "DamagedRecordError", "Record", "timm_row"]
-
 SCHEMA = 1
 """Version of the record's fields; a store may hold several."""
 

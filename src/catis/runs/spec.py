@@ -13,8 +13,6 @@ from catis.core.reduction import Reduction
 from catis.data.preprocessing import Preprocessing
 from catis.hosts.correction import Correction
 
-__all__ = ["PRECISIONS", "DataSpec", "ModelSpec", "OnError", "Precision", "RunSpec"]
-
 Precision = Literal["float32", "bfloat16", "float16", "amp", "amp-bfloat16"]
 PRECISIONS: tuple[Precision, ...] = ("float32", "bfloat16", "float16", "amp", "amp-bfloat16")
 """The model's dtype, or autocast: `amp` in float16, as timm's default is, `amp-bfloat16` in bfloat16."""
@@ -58,12 +56,16 @@ class ModelSpec:
         if self.interpolation is not None and self.interpolation not in INTERPOLATIONS:
             raise ValueError(f"interpolation={self.interpolation!r}: expected one of {', '.join(INTERPOLATIONS)}")
 
+    @property
+    def built_with(self) -> dict[str, Any]:
+        """What goes to timm.create_model."""
+        return dict(self.settings) | ({} if self.img_size is None else {"img_size": self.img_size})
+
     def load(self) -> tuple[nn.Module, Preprocessing]:
         """The model in eval mode, and how it wants its images."""
         from catis.models import load_model
 
-        sized = {} if self.img_size is None else {"img_size": self.img_size}
-        model = load_model(self.name, self.checkpoint, self.pretrained, **{**self.settings, **sized})
+        model = load_model(self.name, self.checkpoint, self.pretrained, **self.built_with)
         wanted = {name: getattr(self, name) for name in ("crop_pct", "mean", "std", "interpolation")}
         given = {name: value for name, value in wanted.items() if value is not None}
         return model, replace(hosts.find(model).preprocessing(), **given)

@@ -14,8 +14,6 @@ from catis.runs.parquet import from_parquet, to_parquet
 from catis.runs.predictions import Predictions
 from catis.runs.record import DamagedRecordError, Record
 
-__all__ = ["Damaged", "Store"]
-
 
 class Damaged(NamedTuple):
     """A file of the store that cannot be used, and why."""

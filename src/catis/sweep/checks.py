@@ -12,17 +12,10 @@ from catis.runs.data_names import CORRUPTED
 from catis.runs.spec import DataSpec
 from catis.sweep.jobs import Job
 
-__all__ = ["Inputs", "look_for_inputs"]
-
 
 @dataclass(frozen=True)
 class Inputs:
-    """What was found of the files that a plan names.
-
-    Attributes:
-        images: How many images each run has; None where they are not there.
-        problems: What is missing, one line each; empty if nothing is.
-    """
+    """How many images each run has, None where they are not there; and what is missing, one line each."""
 
     images: Sequence[int | None]
     problems: Sequence[str]

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
+from typing import Any
 
 from torch import nn
 
@@ -13,8 +14,6 @@ from catis.macs import gmacs
 from catis.runs.spec import ModelSpec
 from catis.sweep.jobs import Job
 from catis.sweep.table import PlanError
-
-__all__ = ["costs", "skeleton"]
 
 
 def costs(file: Path, jobs: Sequence[Job]) -> list[float]:
@@ -34,9 +33,9 @@ def costs(file: Path, jobs: Sequence[Job]) -> list[float]:
     counted: dict[tuple[str, Reduction], float] = {}  # the same for all data sets
     for job in jobs:
         if job.model not in models:
-            models[job.model] = _build(file, job)
+            models[job.model] = _checked(f"{file}, models.{job.model}", skeleton, job.spec.model)
         if _key(job) not in counted:
-            counted[_key(job)] = _count(file, models[job.model], job)
+            counted[_key(job)] = _checked(f"{file}, {job.label}", gmacs, models[job.model], job.spec.reduction)
     return [counted[_key(job)] for job in jobs]
 
 
@@ -44,22 +43,15 @@ def skeleton(spec: ModelSpec, device: str = "meta") -> nn.Module:
     """The model without its weights: none at all on the meta device, random ones elsewhere."""
     from catis.models import build_model
 
-    sized = {} if spec.img_size is None else {"img_size": spec.img_size}
-    return build_model(spec.name, device=device, **{**spec.settings, **sized}).eval()
+    return build_model(spec.name, device=device, **spec.built_with).eval()
 
 
-def _build(file: Path, job: Job) -> nn.Module:
+def _checked(where: str, make: Callable[..., Any], *arguments: Any) -> Any:
+    """Call something that checks its arguments, and say where in the plan they are written if it refuses."""
     try:
-        return skeleton(job.spec.model)
+        return make(*arguments)
     except (ValueError, CatisError) as error:
-        raise PlanError(f"{file}, models.{job.model}: {error}") from error
-
-
-def _count(file: Path, model: nn.Module, job: Job) -> float:
-    try:
-        return gmacs(model, job.spec.reduction)
-    except (ValueError, CatisError) as error:
-        raise PlanError(f"{file}, {job.label}: {error}") from error
+        raise PlanError(f"{where}: {error}") from error
 
 
 def _key(job: Job) -> tuple[str, Reduction]:

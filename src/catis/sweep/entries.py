@@ -10,8 +10,6 @@ from catis.core.schedule import Schedule
 from catis.hosts.correction import Correction
 from catis.runs.spec import DataSpec, ModelSpec, OnError, Precision
 
-__all__ = ["Exclude", "MethodEntry", "ModelEntry", "Plan", "RunDefaults"]
-
 
 @dataclass(frozen=True)
 class ModelEntry:

@@ -16,8 +16,6 @@ from catis.runs.spec import RunSpec
 from catis.sweep.costs import skeleton
 from catis.sweep.jobs import Job
 
-__all__ = ["Estimate", "estimate"]
-
 LARGEST = 4e9
 """Bytes of weights above which a model is not built for a timing."""
 PROBE = 30.0
@@ -30,11 +28,6 @@ class Estimate:
 
     seconds: Sequence[float | None]
     how: Sequence[str]
-
-    @property
-    def total(self) -> float:
-        """Seconds of all runs whose time is known."""
-        return sum(seconds for seconds in self.seconds if seconds is not None)
 
 
 def estimate(jobs: Sequence[Job], gmacs: Sequence[float], images: Sequence[int | None]) -> Estimate:
@@ -51,7 +44,7 @@ def estimate(jobs: Sequence[Job], gmacs: Sequence[float], images: Sequence[int |
     Example:
         >>> from catis.runs.spec import DataSpec, ModelSpec
         >>> spec = RunSpec(ModelSpec("tiny-6"), DataSpec("zoo-clean"), batch_size=2)
-        >>> estimate([Job("small", "vanilla", "zoo-clean", spec)], [0.12], [100]).total > 0
+        >>> estimate([Job("small", "vanilla", "zoo-clean", spec)], [0.12], [100]).seconds[0] > 0
         True
     """
     rates, how = _rates(jobs, gmacs)

@@ -9,8 +9,6 @@ from catis.errors import CatisError
 from catis.runs.record import Record
 from catis.sweep.jobs import Job
 
-__all__ = ["FAILURES", "Events", "attempt"]
-
 FAILURES = (
     CatisError, ArithmeticError, AssertionError, AttributeError, LookupError, MemoryError, OSError, RuntimeError,
     TypeError, ValueError,

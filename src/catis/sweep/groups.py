@@ -17,8 +17,6 @@ from catis.runs.store import Store
 from catis.sweep.events import Events, attempt
 from catis.sweep.jobs import Job
 
-__all__ = ["Group", "Task", "open_groups"]
-
 
 class Task(NamedTuple):
     """A run that is to be done, and what it is."""

@@ -13,8 +13,6 @@ from catis.runs.spec import DataSpec, RunSpec
 from catis.sweep.entries import Exclude, MethodEntry, ModelEntry, Plan
 from catis.sweep.table import PlanError
 
-__all__ = ["Job", "Patterns", "expand"]
-
 Patterns = Sequence[str]
 """Shell patterns, such as "vit-*" or "*r=13*"."""
 

@@ -19,8 +19,6 @@ from catis.sweep.events import Events, attempt
 from catis.sweep.groups import Group, Task, open_groups
 from catis.sweep.jobs import Job
 
-__all__ = ["run_here", "threads_set"]
-
 IN_MEMORY = 2 * 10**9
 """Bytes of prepared images that are held in memory where there is no cache; larger sets are decoded for every run."""
 

@@ -17,8 +17,6 @@ from catis.runs.spec import PRECISIONS, DataSpec, ModelSpec
 from catis.sweep.entries import Exclude, MethodEntry, ModelEntry, Plan, RunDefaults
 from catis.sweep.table import Table, read_table
 
-__all__ = ["read_plan"]
-
 SETS = ("imagenet", *SHIFTED, CORRUPTED)
 
 

@@ -14,8 +14,6 @@ from catis.sweep.events import Events
 from catis.sweep.groups import open_groups
 from catis.sweep.jobs import Job
 
-__all__ = ["Preview", "PreviewLine", "preview"]
-
 
 @dataclass(frozen=True)
 class PreviewLine:
@@ -40,13 +38,7 @@ class PreviewLine:
 
 @dataclass(frozen=True)
 class Preview:
-    """A dry run.
-
-    Attributes:
-        lines: One for each run.
-        problems: Files that are missing: nothing can be run before they are there.
-        how: How the times were estimated.
-    """
+    """A dry run: its runs, the files that must be there before anything can be run, and how times were estimated."""
 
     lines: Sequence[PreviewLine]
     problems: Sequence[str]

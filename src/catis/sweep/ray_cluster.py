@@ -20,8 +20,6 @@ from catis.sweep.jobs import Job
 from catis.sweep.ray_scheduler import Hired, Scheduler
 from catis.sweep.ray_worker import Worker
 
-__all__ = ["connected", "run_on_ray"]
-
 START = 120.0
 """Seconds that a new worker may take to start, or to find a free place in the cluster."""
 

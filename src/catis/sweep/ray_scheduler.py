@@ -19,8 +19,6 @@ from catis.sweep.events import Events, attempt, describe
 from catis.sweep.groups import Group, Task
 from catis.sweep.ray_worker import Shared
 
-__all__ = ["Hired", "Scheduler"]
-
 RETRIES = 3
 """How often a run is begun again after its worker died."""
 

@@ -14,8 +14,6 @@ from catis.runs.predictions import Predictions
 from catis.runs.record import Record
 from catis.runs.spec import RunSpec
 
-__all__ = ["Shared", "Worker"]
-
 
 @dataclass(frozen=True)
 class Shared:

@@ -11,8 +11,6 @@ from typing import Any
 
 from catis.errors import CatisError
 
-__all__ = ["PlanError", "Table", "read_table"]
-
 _VARIABLE = re.compile(r"\$\{(\w+)(?::-([^}]*))?\}")
 _KINDS = {str: "text", bool: "true or false", int: "a whole number", float: "a number", list: "a list", dict: "a table"}
 MISSING = object()

@@ -16,8 +16,6 @@ from catis.inference import evaluating
 from catis.methods.catis import Catis
 from catis.tuning.pairs import paired_batches
 
-__all__ = ["AdaptiveShape", "adaptive_shape", "shape_of"]
-
 
 @dataclass(frozen=True)
 class AdaptiveShape:

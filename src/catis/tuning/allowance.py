@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import time
 
-__all__ = ["Allowance", "OutOfTimeError"]
 
 RATE = 50.0
 """Giga multiply-adds a second that two cores do at least (86 for a ViT-Ti and 110 for a ViT-B where it was measured). A

@@ -24,7 +24,6 @@ from catis.tuning.objective import Objective, Split
 from catis.tuning.questions import Answer, Trial
 from catis.tuning.search import Finding, Search
 
-__all__ = ["Images", "Tuned", "macs_of", "tune_at"]
 
 VIEWS, DECIDING_VIEWS = 1.5, 3.0
 """Views of an image that is fitted, and of one that decides."""

@@ -15,8 +15,6 @@ from catis.registry import create_method
 from catis.tuning.candidates import Candidate, Space
 from catis.tuning.random_removal import RandomRemoval
 
-__all__ = ["constant_r", "controls_at", "same_share", "smaller_image"]
-
 
 def controls_at(handle: Handle, budget: float) -> dict[str, Reduction]:
     """Controls at a budget by name; those that the model or the budget does not allow are left out.

@@ -17,8 +17,6 @@ from catis.tuning.pairs import paired_batches
 from catis.tuning.signal_choice import SignalRow, SignalScan
 from catis.tuning.triage_choice import TriageRow, best_triage, grid_of, pool_consistency, try_triage
 
-__all__ = ["ThetaChoice", "choose_theta"]
-
 
 @dataclass(frozen=True)
 class ThetaChoice:

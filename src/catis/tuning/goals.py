@@ -16,8 +16,6 @@ from catis.tuning.objective import JUDGE
 from catis.tuning.result import Tuning
 from catis.tuning.tuning import tune
 
-__all__ = ["Goal", "tune_for"]
-
 
 @dataclass(frozen=True)
 class Goal:

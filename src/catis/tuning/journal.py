@@ -7,8 +7,6 @@ import json
 from pathlib import Path
 from typing import Any
 
-__all__ = ["Journal"]
-
 
 class Journal:
     """Values by what they are values of. Lines of another run (other images, seed or weights) are left alone.

@@ -6,8 +6,6 @@ from collections.abc import Iterator
 
 from torch import Tensor, nn
 
-__all__ = ["paired_batches"]
-
 
 def paired_batches(
     model: nn.Module, clean: Tensor, damaged: Tensor, batch_size: int = 16

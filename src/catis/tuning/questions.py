@@ -10,8 +10,6 @@ from typing import Any, NamedTuple
 from catis.core.reduction import Reduction
 from catis.tuning.objective import Objective
 
-__all__ = ["Answer", "Question", "Trial", "local_answers"]
-
 
 @dataclass(frozen=True)
 class Question:

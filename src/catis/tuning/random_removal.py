@@ -13,8 +13,6 @@ from catis.core.method import Method
 from catis.core.plan import Plan
 from catis.core.view import BlockView
 
-__all__ = ["RandomRemoval"]
-
 
 @dataclass(frozen=True)
 class RandomRemoval(Method):

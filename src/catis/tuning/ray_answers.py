@@ -13,8 +13,6 @@ from catis.sweep.ray_cluster import connected
 from catis.tuning.objective import Objective
 from catis.tuning.questions import Answer, Question, local_answers
 
-__all__ = ["answers"]
-
 
 class _Worker:
     """Compares on a worker, with as many threads as it was given."""

@@ -15,7 +15,6 @@ from catis.recipes.made import versions
 from catis.report.page import paragraph
 from catis.report.tune import answer, points_table
 
-__all__ = ["FILE_NAME", "TRIED_NAME", "Point", "Tuning", "folder_of"]
 
 FILE_NAME = "tune.json"
 TRIED_NAME = "tried.jsonl"

@@ -32,7 +32,6 @@ from catis.tuning.objective import Judgement, Split, fingerprint
 from catis.tuning.ray_answers import answers
 from catis.tuning.result import TRIED_NAME, Point, Tuning
 
-__all__ = ["Report", "tune"]
 
 THETA_IMAGES = 32
 """Images that rho_s is measured on."""

@@ -15,8 +15,6 @@ from catis.tuning.journal import Journal
 from catis.tuning.objective import Objective
 from catis.tuning.questions import Answer, Question, Trial, local_answers
 
-__all__ = ["Values"]
-
 
 class Values:
     """Distances of candidates from vanilla.

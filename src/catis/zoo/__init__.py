@@ -15,15 +15,6 @@ from catis.zoo.models import MEAN, STD, WeightsError, cards, list_models, load
 from catis.zoo.streams import SPLITS, VIEWS
 
 __all__ = [
-    "MEAN",
-    "SPLITS",
-    "STD",
-    "VIEWS",
-    "WeightsError",
-    "ZooDataset",
-    "cards",
-    "dataset",
-    "list_models",
-    "load",
+    "MEAN", "SPLITS", "STD", "VIEWS", "WeightsError", "ZooDataset", "cards", "dataset", "list_models", "load",
     "normalise",
-]
+]  # fmt: skip

@@ -11,12 +11,10 @@ from importlib.resources import files
 import numpy as np
 from numpy.typing import NDArray
 
-from catis.zoo.objects import CLASSES
 from catis.zoo.scene import SIZE
 
 CELL = 12
 DIRECTIONS = 4
-FEATURES = (SIZE // CELL) ** 2 * (DIRECTIONS + 1) + 1
 RESOURCE = "weak.npy"
 
 Bytes = NDArray[np.uint8]
@@ -57,12 +55,3 @@ def rank(image: Bytes, label: int) -> int:
     """How many classes the weak classifier prefers to the true one; 0 means it is right."""
     scores = _weights() @ features(image)
     return int((scores > scores[label]).sum())
-
-
-def fit(images: Bytes, labels: Ints, ridge: float = 3e6) -> NDArray[np.int16]:
-    """Ridge regression on one-hot labels, rounded to integers (used once, by ``training/make_weak.py``)."""
-    x = np.stack([features(image) for image in images]).astype(np.float64)
-    y = np.eye(len(CLASSES))[labels] - 1 / len(CLASSES)
-    w = np.linalg.solve(x.T @ x + ridge * np.eye(FEATURES), x.T @ y).T
-    out: NDArray[np.int16] = np.round(w * (30000 / np.abs(w).max())).astype(np.int16)
-    return out

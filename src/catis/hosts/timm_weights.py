@@ -15,8 +15,6 @@ from timm.layers.pos_embed import resample_abs_pos_embed
 from timm.models import clean_state_dict
 from torch import Tensor, nn
 
-__all__ = ["load_weights", "read_weights"]
-
 PICKLED = (".pth", ".pt", ".bin", ".tar")
 INSIDE = ("state_dict_ema", "model_ema", "state_dict", "model")
 """Where a training checkpoint keeps its weights; the average over training (EMA) goes first, as in timm."""

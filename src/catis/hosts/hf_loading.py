@@ -12,8 +12,6 @@ from torch import nn
 
 from catis.errors import require
 
-__all__ = ["build_hf", "is_hf_model", "load_hf"]
-
 
 def is_hf_model(name: str) -> bool:
     """Whether a name is that of a transformers model: a directory with its config.json, or of the form `org/name`.

@@ -1,17 +1,25 @@
-"""The list of models that catis takes and refuses, from the code: `python -m catis.hosts.listing docs/models.md`."""
+"""The list of models that catis takes and refuses, from the code: `python docs/listing.py docs/models.md`."""
 
 from __future__ import annotations
 
 import sys
 from pathlib import Path
 
+from catis.hosts.hf_families import FAMILIES
 from catis.hosts.refused import REFUSED
-from catis.hosts.timm_check import FAMILIES as TIMM
 
-__all__ = ["listing", "write_listing"]
-
-BEGIN = "<!-- list: written by `python -m catis.hosts.listing docs/models.md`, do not edit -->"
+BEGIN = "<!-- list: written by `python docs/listing.py docs/models.md`, do not edit -->"
 END = "<!-- end of list -->"
+TIMM = (
+    (
+        "ViT, DeiT, DeiT-III, DINOv2, CLIP, SigLIP, FlexiViT, hybrids",
+        "VisionTransformer",
+        "also inside `features_only`",
+    ),
+    ("distilled DeiT", "VisionTransformerDistilled", ""),
+    ("EVA-02, DINOv3, PE, `vit_*_rope_*`", "Eva", "rotary: a merged token keeps its destination's position"),
+)
+"""(families, class, note) of what timm_check.py takes."""
 _PREFIX = {
     "no_prefix": "none",
     "cls": "CLS",
@@ -21,14 +29,7 @@ _PREFIX = {
 
 
 def listing() -> str:
-    """Tables of what is supported and what is refused, as Markdown. Needs transformers.
-
-    Example:
-        >>> "| Qwen2.5-VL | `Qwen2_5_VisionTransformerPretrainedModel` |" in listing()
-        True
-    """
-    from catis.hosts.hf_families import FAMILIES
-
+    """Tables of what is supported and what is refused, as Markdown. Needs transformers."""
     rows = ["| library | family | class | prefix kept | note |", "|---|---|---|---|---|"]
     rows += [f"| timm | {family} | `{name}` | as the model has | {note} |" for family, name, note in TIMM]
     for family in FAMILIES:
