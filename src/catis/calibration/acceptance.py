@@ -6,7 +6,6 @@ from collections.abc import Mapping
 
 from torch import Tensor
 
-
 Apart = Mapping[bool, Tensor]
 """Distances of held-out answers from vanilla's, of the clean images (False) and of the corrupted ones (True)."""
 

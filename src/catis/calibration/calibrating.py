@@ -12,7 +12,6 @@ from catis.calibration.run import Progress, calibrated_weights
 from catis.calibration.views import ImagesLike, prepared_images, views
 from catis.data.preprocessing import Preprocessing
 
-
 ModelT = TypeVar("ModelT", bound=nn.Module)
 
 

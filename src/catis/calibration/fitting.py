@@ -21,7 +21,6 @@ from catis.core.parts import BlockParts
 from catis.core.state import TokenState
 from catis.hosts import BlockLinears
 
-
 Outputs = Mapping[nn.Module, Tensor]
 """What layers give, by layer."""
 

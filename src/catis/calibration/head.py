@@ -10,7 +10,6 @@ from catis.calibration.ridge import NormalEquations, best_step
 from catis.calibration.targets import balanced
 from catis.hosts import Handle
 
-
 HeadStep = tuple[Tensor, Tensor]
 """What is added to the weight and the bias of the classifier."""
 

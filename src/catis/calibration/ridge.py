@@ -5,7 +5,6 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
-
 PENALTIES = tuple(10.0**power for power in range(-4, 4))
 """Penalties that are tried, in units of the mean square of an input."""
 _BIAS = 1e-3  # a bias is one number per output, and hardly needs holding back

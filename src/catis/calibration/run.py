@@ -20,7 +20,6 @@ from catis.core.reduction import Reduction
 from catis.core.state import TokenState
 from catis.hosts import Handle
 
-
 SHARES = (1.0, 0.5, 0.25)
 """Parts of a step that are tried: late blocks have few tokens, and a whole step follows their chance too far."""
 Progress = Callable[[int, int], None]

@@ -16,7 +16,6 @@ from catis.data.images import BrokenImage, ImageArrays, ImageFolder
 from catis.data.preprocessing import Preprocessing
 from catis.errors import CatisError
 
-
 ImagesLike = str | Path | Tensor | Iterable[Any]
 """A folder, prepared images as one tensor or in batches (as a DataLoader gives them), or uint8 (H, W, 3) arrays."""
 FEWEST = 8

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import time
 
-
 RATE = 50.0
 """Giga multiply-adds a second that two cores do at least (86 for a ViT-Ti and 110 for a ViT-B where it was measured). A
 faster machine is done earlier; on a slower one the clock ends the search, which then says so."""

@@ -24,7 +24,6 @@ from catis.tuning.objective import Objective, Split
 from catis.tuning.questions import Answer, Trial
 from catis.tuning.search import Finding, Search
 
-
 VIEWS, DECIDING_VIEWS = 1.5, 3.0
 """Views of an image that is fitted, and of one that decides."""
 PASSES, DECIDING_PASSES = (1.0, 6.0), (1.0, 12.0)

@@ -16,7 +16,6 @@ from catis.errors import CatisError
 from catis.inference import evaluating
 from catis.tuning.result import Point, Tuning
 
-
 BUDGETS = (0.3, 0.36, 0.42, 0.5, 0.58, 0.65, 0.72, 0.8, 0.9)
 """Budgets among which the cheapest is looked for."""
 

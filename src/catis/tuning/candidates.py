@@ -15,7 +15,6 @@ from catis.core.schedule import Schedule
 from catis.hosts import Handle
 from catis.registry import create_method
 
-
 LEVERS = ("schedule", "operator", "theta", "weights", "gain", "size", "calibration")
 """What can be chosen, and switched off: tokens kept per block, method per block, options of CATIS, weights inside a
 group, gain of the size term, input size, calibrated weights."""

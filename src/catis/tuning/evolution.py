@@ -12,7 +12,6 @@ from numpy.typing import NDArray
 from catis.errors import require
 from catis.tuning.candidates import Candidate
 
-
 Vector = NDArray[np.float64]
 POPULATION = 8
 UNREACHED = 1e9

@@ -17,7 +17,6 @@ from catis.diagnostics.estimates import wilson
 from catis.errors import CatisError
 from catis.hosts.correction import Correction
 
-
 FEWEST = 20
 """Images below which there is nothing left to choose and judge with."""
 CHOOSE, JUDGE = 0.2, 0.15

@@ -15,7 +15,6 @@ from catis.recipes.made import versions
 from catis.report.page import paragraph
 from catis.report.tune import answer, points_table
 
-
 FILE_NAME = "tune.json"
 TRIED_NAME = "tried.jsonl"
 

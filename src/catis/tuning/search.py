@@ -20,7 +20,6 @@ from catis.tuning.objective import Objective
 from catis.tuning.questions import Answer, Trial
 from catis.tuning.values import Values
 
-
 FEW, SOME = 192, 384
 """Views that starts, and then evolution, look at: with fewer, chance decides between neighbours."""
 MARGIN = 0.99

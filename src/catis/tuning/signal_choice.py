@@ -20,7 +20,6 @@ from catis.health.probes import Observer, watch
 from catis.methods.catis import Catis
 from catis.tuning.pairs import paired_batches
 
-
 GAMMA = (0.0, 0.25, 0.5, 1.0)
 W_CLS = (0.2, 0.4, 0.6, 0.8, 1.0)
 L_START = (0, 2, 4, 6)

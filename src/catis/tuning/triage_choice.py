@@ -24,7 +24,6 @@ from catis.health.probes import Observer, watch
 from catis.methods.catis import Catis
 from catis.tuning.pairs import paired_batches
 
-
 TAU = (0.1, 0.25, 0.5, 1.0, 1.5)
 EVICT_RATIO = (0.25, 0.5, 0.75)
 OCCUPIED = 0.5

@@ -32,7 +32,6 @@ from catis.tuning.objective import Judgement, Split, fingerprint
 from catis.tuning.ray_answers import answers
 from catis.tuning.result import TRIED_NAME, Point, Tuning
 
-
 THETA_IMAGES = 32
 """Images that rho_s is measured on."""
 Report = Callable[[str, float], None]
