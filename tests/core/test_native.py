@@ -327,7 +327,7 @@ def test_wrong_arguments_are_errors():
     with pytest.raises(ValueError, match="score shares memory with content_key"):
         module.decide_tome(1, **right | shared[0])
     for keep in (indices["keep"].repeat(1, 2)[:, ::2], indices["removed"].expand(1, 3)):
-        with pytest.raises(ValueError, match="keep has the strides .*: its numbers do not lie one after the other"):
+        with pytest.raises(ValueError, match=r"keep has the strides .*: its numbers do not lie one after the other"):
             module.decide_tome(1, **right | {"keep": keep})
 
 
