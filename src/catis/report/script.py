@@ -11,12 +11,12 @@ function sortBy(table, head, column) {
   const down = head.getAttribute('aria-sort') === 'ascending', body = table.tBodies[0];
   table.querySelectorAll('th').forEach(th => th.removeAttribute('aria-sort'));
   head.setAttribute('aria-sort', down ? 'descending' : 'ascending');
-  const rows = Array.from(body.rows).map(row => [row.cells[column].innerText.trim(), row]);
+  const rows = Array.from(body.rows).map(row => [row.cells[column].textContent.trim(), row]);
   rows.sort((a, b) => (down ? -1 : 1) * compare(a[0], b[0]));
   body.append(...rows.map(pair => pair[1]));
 }
 async function copy(table, button) {
-  const line = row => Array.from(row.cells).map(cell => cell.innerText.trim()).join('\\t');
+  const line = row => Array.from(row.cells).map(cell => cell.textContent.trim()).join('\\t');
   const text = Array.from(table.rows).map(line).join('\\n');
   try { await navigator.clipboard.writeText(text); button.textContent = 'copied'; }
   catch (refused) { getSelection().selectAllChildren(table); button.textContent = 'selected: press Ctrl-C'; }
