@@ -34,7 +34,7 @@ TABLE_SOURCES = {
     "| r_crit at L": f"{TABLES}test_critical_r_over_the_depths_of_the_zoo",
     "features": f"{TABLES}test_perturbation_energy",
     "pass": f"{TABLES}test_passes_of_an_evaluation",
-    "ViT-S, r=13, ONNX": "pending: python benchmarks/export.py",
+    "ViT-S, r=13, ONNX": f"{TABLES}test_speed_of_exported_files",
     "vit_tiny_patch16_224, n=300": "python benchmarks/quantize.py",
     "method | zoo tiny-12": f"{NUMBERS}test_the_table_of_dense_features",
     "model | batch": f"{NUMBERS}test_the_speeds_add_up_and_the_readme_quotes_them",

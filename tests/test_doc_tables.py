@@ -131,3 +131,14 @@ def test_cards_of_the_zoo():
             share, n = cell.removesuffix(")").split(" (")
             card = cards[name]["views"][view]
             assert (f"{100 * card['accuracy']:.1f}%", int(n)) == (share, card["n"])
+
+
+def test_speed_of_exported_files():
+    runs = {(run["method"], run["batch"]): run for run in read("export.csv")}
+    columns = ("plain_ms_per_image", "reduced_ms_per_image", "speedup", "gmacs_ratio", "efficiency")
+    rows = table_of("docs/export.md", "ViT-S, r=13, ONNX Runtime 1.31.1, 1 thread")[1:]
+    assert len(rows) == len(runs) == 4
+    for name, *cells in rows:
+        run = runs[tuple(name.split(", batch "))]
+        for cell, column in zip(cells, columns, strict=True):
+            assert_rounded(cell, run[column])

@@ -142,9 +142,6 @@ CLAIMS = [
     Claim("docs/export.md", "by more than `...` ({})", "tests/test_doc_claims.py::test_the_tolerance_of_an_export"),
     Claim("docs/export.md", "ONNX Runtime {} and OpenVINO {}: run", "by hand"),
     Claim("docs/export.md", "with TensorRT {}'s own list", "by hand"),
-    Claim(
-        "docs/export.md", "catis {} (batch 1) and {} (batch 8), tome {} and {}", "pending: python benchmarks/export.py"
-    ),
     Claim("docs/export.md", "the standard error of each figure is about {}", error_of_a_share),
     Claim("docs/huggingface.md", "in float64 is within {} of a slow", "tests/hosts/test_hf_reduced.py"),
     Claim("docs/huggingface.md", "DINOv3-7B: {} GMACs, {} at r=4", "tests/test_doc_claims.py::test_dinov3_of_the_page"),
