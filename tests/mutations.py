@@ -44,7 +44,7 @@ MUTATIONS = [
     ("order.h", "place += keys[j] < key;", "place += keys[j] > key;"),
     ("order.h", "if (value != value) return", "if (value == value) return"),
     ("order.h", "if (!gone[i]) *left++", "if (gone[i]) *left++"),
-    ("room.h", "task < tasks; task += workers", "task + 1 < tasks; task += workers"),
+    ("room.h", "task < tasks; task += step", "task + 1 < tasks; task += step"),
     ("sides.h", "i < at->size_b; i++) at->side_b", "i + 1 < at->size_b; i++) at->side_b"),
     ("sides.h", "t < stay; t++, keep++", "t <= stay; t++, keep++"),
     ("signals.h", "variance <= floor * floor ? 0.0f", "variance >= floor * floor ? 0.0f"),

@@ -28,7 +28,18 @@ INLINE int64_t *take_indices(room_t *room, int64_t count) { return take_bytes(ro
 /* One task of a kernel: an image, or a part of one. Returns 0 or what went wrong. */
 typedef int task_t(const call_t *in, int64_t task, room_t *room);
 
-/* Runs all tasks. A thread takes every n-th, so that its memory stays in its cache. */
+/* Every n-th task from one on, in a room of their own. */
+static inline int run_some(const call_t *in, int64_t from, int64_t tasks, int64_t step, task_t *run, char *memory) {
+    int code = 0;
+    for (int64_t task = from; task < tasks; task += step) {
+        room_t room = {memory, 0};
+        code |= run(in, task, &room);
+    }
+    return code;
+}
+
+/* Runs all tasks. A thread takes every n-th, so that its memory stays in its cache. One worker opens no team: a task may
+   open one of its own, and OpenMP makes new threads for a team inside another, even inside one of a single thread. */
 static inline int run_tasks(const call_t *in, int64_t tasks, int threads, task_t *run) {
     const int64_t workers = tasks < threads ? tasks : threads > 1 ? threads : 1;
     room_t counted = {0};
@@ -36,12 +47,13 @@ static inline int run_tasks(const call_t *in, int64_t tasks, int threads, task_t
     run(in, 0, &counted);
     char *block = malloc((size_t)workers * counted.used);
     if (!block) return NO_MEMORY;
-#pragma omp parallel for num_threads((int)workers) reduction(| : code) if (workers > 1)
-    for (int64_t w = 0; w < workers; w++)
-        for (int64_t task = w; task < tasks; task += workers) {
-            room_t room = {block + (size_t)w * counted.used, 0};
-            code |= run(in, task, &room);
-        }
+    if (workers == 1) {
+        code = run_some(in, 0, tasks, 1, run, block);
+    } else {
+#pragma omp parallel for num_threads((int)workers) reduction(| : code)
+        for (int64_t w = 0; w < workers; w++)
+            code |= run_some(in, w, tasks, workers, run, block + (size_t)w * counted.used);
+    }
     free(block);
     return code;
 }
