@@ -39,8 +39,8 @@ def apply(
 
     Args:
         model: A supported timm or transformers model, or a module that holds exactly one.
-        method: A name from `catis.list_methods()`, or a built method; "catis" by default. Or a whole Reduction, in
-            place of everything else.
+        method: A name from `catis.list_methods()`, or a built method; "catis" by default, with a budget "cluster". Or a
+            whole Reduction, in place of everything else.
         r: Patch tokens to remove per block: an int, a fraction in (0, 1) of those present, a list with one entry per
             block, or (r, inflect). No block removes more than half of its patch tokens.
         schedule: "constant", "decreasing" or "increasing" for an int r, or a Schedule in place of r.
@@ -51,7 +51,8 @@ def apply(
             rounding; only for models whose head reads nothing else. Off by default; on with a budget, where exact.
         budget: Share of the vanilla model's multiply-adds, in place of r: 0.5 is half of them, within the cost of one
             token in one block. For an image of another size every block keeps the same share of the tokens.
-        size_gain: Factor on log(size) in the attention logits, one number or one per block; 1 by default.
+        size_gain: Factor on log(size) in the attention logits, one number or one per block; the method's own by
+            default, which is 1 for all but "cluster".
         input_size: Resize images to this side before the model sees them, so that there are fewer patches from the
             start; only for models that give one vector per image. As they come by default.
         recipe: A recipe in place of all of these: a folder or file that `catis.save_recipe` wrote, the name of one
@@ -156,7 +157,7 @@ def wanted_recipe(
         _refuse_beside("a Reduction", "a Reduction", **arguments)
         return Recipe(method, correction=correction)
     given = {name: value for name, value in arguments.items() if value is not None}
-    return Recipe(Reduction.of("catis" if method is None else method, **given), correction=correction)
+    return Recipe(Reduction.of(method, **given), correction=correction)
 
 
 def _refuse_beside(what: str, which: str, **arguments: Any) -> None:

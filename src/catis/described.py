@@ -99,6 +99,6 @@ def info(model: nn.Module) -> ModelInfo:
         gmacs=cost.reduced,
         gmacs_vanilla=cost.vanilla,
         output=reduction.output,
-        size_gain=reduction.size_gain,
+        size_gain=reduction.size_gain if reduction.size_gain is not None else reduction.gain(0),
         input_size=reduction.input_size,
     )

@@ -8,21 +8,36 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
+from typing import NamedTuple
 
 import torch
 from torch import Tensor, nn
 
 from catis.calibration.blocks import Entrance, inputs_of, outputs_of, scale_of
 from catis.calibration.ridge import NormalEquations, best_step
-from catis.calibration.targets import balanced, group_means, row_weights
+from catis.calibration.targets import balanced, group_means, next_shares, row_weights
 from catis.calibration.views import View
-from catis.core.block import Course, attend, reduce_tokens, run_block
+from catis.core.block import Course, attend, reduce_tokens
 from catis.core.parts import BlockParts
 from catis.core.state import TokenState
 from catis.hosts import BlockLinears
 
 Outputs = Mapping[nn.Module, Tensor]
 """What layers give, by layer."""
+
+
+class Place(NamedTuple):
+    """A batch of images between two blocks.
+
+    Attributes:
+        tokens: (B, N, C) reduced tokens.
+        state: Their companions.
+        shares: (B, patches at the start) what each patch is of its token; None while they are alike.
+    """
+
+    tokens: Tensor
+    state: TokenState
+    shares: Tensor | None = None
 
 
 @dataclass
@@ -33,6 +48,7 @@ class Stream:
         held_out: Whether it chooses penalties and accepts blocks, instead of being fitted.
         tokens: (B, N, C) reduced tokens that enter the block.
         state: Their companions.
+        shares: (B, patches at the start) what each patch is of its token; None while they are alike.
         vanilla: (B, patches and prefix, C) tokens of the vanilla model at the same place.
         target: (B, N, C) what the tokens should be after the part of the block that is being fitted.
         full: Tokens of the vanilla model at its own input size, where the reduction feeds a smaller image: the prefix
@@ -47,6 +63,7 @@ class Stream:
     target: Tensor = field(default_factory=lambda: torch.empty(0))
     full: Tensor | None = None
     corrupted: bool = False
+    shares: Tensor | None = None
 
     @classmethod
     def of(cls, view: View, entrance: Entrance, vanilla: Tensor, full: Tensor | None) -> Stream:
@@ -59,6 +76,15 @@ class Stream:
         """Whether the tokens are others than vanilla's by now."""
         return self.full is not None or self.corrupted or self.tokens.shape != self.vanilla.shape
 
+    @property
+    def place(self) -> Place:
+        """Where the batch is."""
+        return Place(self.tokens, self.state, self.shares)
+
+    @place.setter
+    def place(self, place: Place) -> None:
+        self.tokens, self.state, self.shares = place
+
     def vanilla_end(self) -> tuple[Tensor, TokenState]:
         """Tokens of the vanilla model after the last block, at its own input size, and what goes with them."""
         tokens = self.vanilla if self.full is None else self.full
@@ -67,7 +93,7 @@ class Stream:
 
     def wanted(self, vanilla: Tensor, full: Tensor | None) -> Tensor:
         """(B, N, C) targets from vanilla tokens, and from those of the full input size for the prefix."""
-        means = group_means(vanilla, self.state, self.tokens.shape[1] - self.state.num_prefix)
+        means = group_means(vanilla, self.state, self.tokens.shape[1] - self.state.num_prefix, self.shares)
         if full is None:
             return means
         prefix = self.state.num_prefix
@@ -114,10 +140,16 @@ class BlockFit:
         for stream in streams:
             stream.tokens = self.parts.add_mlp(stream.tokens)
 
-    def pass_by(self, tokens: Tensor, state: TokenState) -> tuple[Tensor, TokenState]:
-        """Tokens and companions after the block as it is."""
-        step = run_block(self.parts, tokens, state, self.course, self.index)
-        return step.tokens, step.state
+    def pass_by(self, place: Place) -> Place:
+        """Tokens, companions and shares after the block as it is."""
+        reduced = self._reduced(place)
+        return reduced._replace(tokens=self.parts.add_mlp(reduced.tokens))
+
+    def _reduced(self, place: Place) -> Place:
+        """The same after attention and the reduction."""
+        view = attend(self.parts, place.tokens, place.state, self.course, self.index)
+        tokens, state, plan = reduce_tokens(view, place.state, self.course)
+        return Place(tokens, state, next_shares(place.shares, plan, place.state))
 
     def _follow_vanilla(self, streams: Sequence[Stream], differ: bool) -> None:
         """Run the block as it was on the vanilla tokens, and fit what reads the features on the way if tokens differ.
@@ -173,8 +205,7 @@ class BlockFit:
 
     def _reduce(self, stream: Stream) -> None:
         """Attention with the new weights, then the reduction; the target is now that of the block's output."""
-        view = attend(self.parts, stream.tokens, stream.state, self.course, self.index)
-        stream.tokens, stream.state, _ = reduce_tokens(view, stream.state, self.course)
+        stream.place = self._reduced(stream.place)
         stream.target = stream.wanted(stream.vanilla, stream.full)
 
 

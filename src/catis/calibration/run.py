@@ -13,7 +13,7 @@ from catis import hosts
 from catis.calibration.acceptance import Apart, HeldOut
 from catis.calibration.answers import answer_of, distances
 from catis.calibration.blocks import ModelBlocks, inputs_of
-from catis.calibration.fitting import BlockFit, Stream, check_layers
+from catis.calibration.fitting import BlockFit, Place, Stream, check_layers
 from catis.calibration.head import classifier_in, head_step
 from catis.calibration.views import View
 from catis.core.reduction import Reduction
@@ -26,8 +26,8 @@ Progress = Callable[[int, int], None]
 """Called after each block with blocks done and blocks there are."""
 Values = list[list[Tensor]]
 """Weight and bias of some layers."""
-Entered = Sequence[tuple[Tensor, TokenState]]
-"""Tokens that enter a block and their companions, for each batch."""
+Entered = Sequence[Place]
+"""What enters a block, for each batch."""
 
 
 @dataclass
@@ -181,10 +181,10 @@ class Calibrator:
 
     def _pass_by(self, fits: Sequence[BlockFit], entered: Entered) -> None:
         """Take the streams through some blocks as they are, from what entered the first."""
-        for stream, (tokens, state) in zip(self.streams, entered, strict=True):
+        for stream, place in zip(self.streams, entered, strict=True):
             for fit in fits:
-                tokens, state = fit.pass_by(tokens, state)
-            stream.tokens, stream.state = tokens, state
+                place = fit.pass_by(place)
+            stream.place = place
 
     def _try_head(self, outcome: Outcome) -> None:
         """Fit the classifier, and keep it if held-out answers come closer."""
@@ -206,17 +206,17 @@ class Calibrator:
             _set([self.head], before, before, 0.0)
 
     def _entered(self) -> Entered:
-        return [(stream.tokens, stream.state) for stream in self.streams]
+        return [stream.place for stream in self.streams]
 
     def _distances(self, start: int, entered: Entered) -> Apart:
         """Distances of held-out clean and of corrupted images, with the blocks from `start` on as they are."""
         apart: dict[bool, list[Tensor]] = {}
-        for stream, (tokens, state), answer in zip(self.streams, entered, self.answers, strict=True):
+        for stream, place, answer in zip(self.streams, entered, self.answers, strict=True):
             if answer is None:
                 continue
             for fit in self.fits[start:]:
-                tokens, state = fit.pass_by(tokens, state)
-            reduced, _ = answer_of(self.handle, self.blocks.leave(self.image, tokens, state))
+                place = fit.pass_by(place)
+            reduced, _ = answer_of(self.handle, self.blocks.leave(self.image, place.tokens, place.state))
             apart.setdefault(stream.corrupted, []).append(distances(answer[0], reduced, answer[1]))
         return {kind: torch.cat(own) for kind, own in apart.items()}
 

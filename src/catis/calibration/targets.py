@@ -5,13 +5,21 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
+from catis.core.execute import group_sum
+from catis.core.plan import Plan
 from catis.core.state import TokenState
 
 
-def group_means(vanilla: Tensor, state: TokenState, num_patches: int) -> Tensor:
+def group_means(vanilla: Tensor, state: TokenState, num_patches: int, shares: Tensor | None = None) -> Tensor:
     """(B, P + N_p, C) targets of the tokens present, from (B, P + patches at the start, C) vanilla tokens.
 
     A prefix token's target is vanilla's own, a patch token's the mean over its patches; what was evicted has no part.
+
+    Args:
+        vanilla: Tokens of the vanilla model.
+        state: Companions of the tokens present.
+        num_patches: Patch tokens present, N_p.
+        shares: (B, patches at the start) what each patch is of its token; alike inside a token if there are none.
 
     Example:
         >>> state = TokenState(0, provenance=torch.tensor([[0, 0, -1, 1]]))
@@ -21,11 +29,50 @@ def group_means(vanilla: Tensor, state: TokenState, num_patches: int) -> Tensor:
     assert state.provenance is not None
     prefix, patches = vanilla[:, : state.num_prefix], vanilla[:, state.num_prefix :]
     place = torch.where(state.provenance < 0, num_patches, state.provenance)  # a spare row takes the evicted
+    weights = torch.ones_like(place, dtype=patches.dtype) if shares is None else shares
     sums = patches.new_zeros(len(patches), num_patches + 1, patches.shape[2])
-    sums.scatter_add_(1, place[..., None].expand_as(patches), patches)
-    counts = patches.new_zeros(len(patches), num_patches + 1)
-    counts.scatter_add_(1, place, torch.ones_like(place, dtype=patches.dtype))
-    return torch.cat([prefix, (sums / counts.clamp_min(1)[..., None])[:, :num_patches]], 1)
+    sums.scatter_add_(1, place[..., None].expand_as(patches), patches * weights[..., None])
+    totals = patches.new_zeros(len(patches), num_patches + 1)
+    totals.scatter_add_(1, place, weights)
+    smallest = torch.finfo(totals.dtype).tiny
+    return torch.cat([prefix, (sums / totals.clamp_min(smallest)[..., None])[:, :num_patches]], 1)
+
+
+def next_shares(shares: Tensor | None, plan: Plan | None, state: TokenState) -> Tensor | None:
+    """(B, patches at the start) what each patch is of its token after a plan, from that before it.
+
+    A group is averaged by some weights: its target must be the mean by the same ones, or calibration would take back
+    what the method gained by them.
+
+    Args:
+        shares: Before the plan; None while every token is a patch, or the mean of its patches.
+        plan: What the block did, if anything.
+        state: Companions of the tokens before the plan.
+
+    Example:
+        >>> plan = Plan(torch.tensor([[0]]), torch.tensor([[1]]), torch.tensor([[0]]), True, "weight",
+        ...             torch.tensor([[3.0, 1.0]]))
+        >>> next_shares(None, plan, TokenState.start(0, 2, 1, track=True)).tolist()
+        [[0.75, 0.25]]
+    """
+    if plan is None:
+        return shares
+    assert state.provenance is not None
+    weight = _weight(plan, state)
+    part = weight / group_sum(plan, weight).gather(1, plan.slots().clamp_min(0)).clamp_min(
+        torch.finfo(weight.dtype).tiny
+    )
+    own = part.gather(1, state.provenance.clamp_min(0))
+    return own if shares is None else shares * own
+
+
+def _weight(plan: Plan, state: TokenState) -> Tensor:
+    """(B, N_p) weights by which the plan averages; those of blends that are no weighted mean are alike."""
+    if plan.blend == "weight":
+        assert plan.weight is not None
+        return plan.weight.float()
+    alike = torch.ones(plan.keep.shape[0], plan.num_kept + plan.removed.shape[1], device=plan.keep.device)
+    return state.size if plan.blend == "size" and state.size is not None else alike
 
 
 def row_weights(tokens: Tensor, num_prefix: int, prefix_only: bool) -> Tensor:

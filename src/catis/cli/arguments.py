@@ -40,7 +40,12 @@ ModelName = Annotated[
 ]
 MethodName = Annotated[
     str | None,
-    typer.Option("--method", "-m", metavar="NAME", help="One that `catis methods` lists; catis by default."),
+    typer.Option(
+        "--method",
+        "-m",
+        metavar="NAME",
+        help="One that `catis methods` lists; catis by default, with --budget cluster.",
+    ),
 ]
 UnlabelledImages = Annotated[
     Path, typer.Option("--data", metavar="DIR", help="Folder of images; labels are not needed.")

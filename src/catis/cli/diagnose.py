@@ -61,16 +61,18 @@ def diagnose_command(
     amount, options = shared.given_amount(r, budget), shared.parse_options(option)
 
     from catis.api import wanted_recipe
+    from catis.core.budget import BUDGET_METHOD
     from catis.health.check import diagnose
     from catis.registry import create_method
     from catis.report.diagnosis import save_figure
 
     console = Console()
-    probe: dict[str, Any] = {"method": method or "catis", "r": amount, **options}
+    probed = method or ("catis" if budget is None else BUDGET_METHOD)
+    probe: dict[str, Any] = {"method": probed, "r": amount, **options}
     if recipe is not None:
         probe = {"recipe": wanted_recipe(method, r=amount, recipe=recipe, **options)}
     else:
-        create_method(method or "catis", **options)  # refused before a model is loaded
+        create_method(probed, **options)  # refused before a model is loaded
     spec = shared.model_spec(model, checkpoint, pretrained, model_kwargs, img_size, crop_pct)
     net, preprocessing = spec.load()
     with shared.progress_bar(console) as bar:

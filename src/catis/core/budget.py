@@ -8,9 +8,11 @@ from collections.abc import Callable, Sequence
 Cost = Callable[[Sequence[int]], float]
 """Multiply-adds of a model whose blocks leave these many patch tokens."""
 
-SHAPE: tuple[float, ...] = (0.5, 1.5)
-"""How fast tokens go at equally spaced places from the first block to the last, by default three times as fast at the
-end as at the start; one number would be the same share in all blocks. Measured in docs/budget.md."""
+BUDGET_METHOD = "cluster"
+"""The method where a budget is given and no method: the best one at the same cost (docs/budget.md)."""
+SHAPE: tuple[float, ...] = (0.2, 1.5, 1.5, 0.8, 0.5)
+"""How fast tokens go at equally spaced places from the first block to the last, by default slowly in the first ones and
+fastest before the middle; one number would be the same share in all blocks. Measured in docs/budget.md."""
 
 
 def fit_shape(

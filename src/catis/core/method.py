@@ -54,7 +54,7 @@ class Method:
     A new method is one such class, registered under the entry-point group `catis.methods`. It must remove exactly
     `view.r` patch tokens of every image, whatever the scores are, with no loop over images and no host sync.
 
-    Our five methods define `plan`, `weight`, `observe` and `macs`. The rest says how a method is run: the defaults are
+    Our methods define `plan`, `weight`, `observe` and `macs`. The rest says how a method is run: the defaults are
     the common place and amounts, which the authors' own forms (catis.reference) and replays replace.
     """
 
@@ -93,6 +93,11 @@ class Method:
     def proportional(self) -> bool:
         """Whether attention may count sizes."""
         return True
+
+    @property
+    def size_gain(self) -> float:
+        """Factor on log(size) in the attention logits that suits the method, where a reduction names none."""
+        return 1.0
 
     @property
     def weighs_pool(self) -> bool:

@@ -9,6 +9,7 @@ from itertools import accumulate
 from numbers import Real
 from typing import Any, ClassVar, Literal, get_args
 
+from catis.core.budget import BUDGET_METHOD
 from catis.core.method import Method
 from catis.core.per_block import PerBlock
 from catis.core.schedule import RLike, Schedule
@@ -43,7 +44,7 @@ class Reduction:
         windowed: Blocks of the model whose attention is in windows, which remove nothing; set by `bound`.
         head_only: The last block computes the prefix tokens alone, and removes nothing: the logits are the same where
             the head reads nothing else. None is off; with a budget it is on where that is so.
-        size_gain: Factor on log(size) in the attention logits; one number, or one per block.
+        size_gain: Factor on log(size) in the attention logits; one number, or one per block; None for the method's own.
         input_size: Side to which images are resized first, so that there are fewer patches; None for as they come.
 
     Example:
@@ -58,25 +59,27 @@ class Reduction:
     output: Output = "grid"
     windowed: tuple[int, ...] = ()
     head_only: bool | None = None
-    size_gain: float | tuple[float, ...] = 1.0
+    size_gain: float | tuple[float, ...] | None = None
     input_size: int | None = None
 
     @classmethod
     def of(
         cls,
-        method: str | Method = "catis",
+        method: str | Method | None = None,
         r: RLike | None = None,
         *,
         schedule: str | Schedule | None = None,
         prop_attn: bool = True,
         output: Output = "grid",
         head_only: bool | None = None,
-        size_gain: float | Sequence[float] = 1.0,
+        size_gain: float | Sequence[float] | None = None,
         input_size: int | None = None,
         budget: float | None = None,
         **options: Any,
     ) -> Reduction:
         """Check a method, an amount and options, in any spelling of `catis.apply`.
+
+        The method is "catis" by default; with a budget, what was best there ("cluster", docs/budget.md).
 
         Raises:
             ValueError: A bad method, amount or option.
@@ -85,7 +88,7 @@ class Reduction:
             raise ValueError(f"output={output!r}: expected one of {list(get_args(Output))}")
         switches: dict[str, Any] = {"prop_attn": bool(prop_attn), "output": output, "head_only": head_only}
         switches |= {"size_gain": _gain(size_gain), "input_size": _side(input_size)}
-        built = cls(_build(method, options), **switches)
+        built = cls(_build(_usual_method(r, schedule, budget) if method is None else method, options), **switches)
         if budget is not None:
             if r is not None or schedule is not None:
                 raise ValueError(
@@ -200,6 +203,8 @@ class Reduction:
 
     def gain(self, block: int) -> float:
         """Factor on log(size) in the attention of a block."""
+        if self.size_gain is None:
+            return self.method.at(block).size_gain
         return self.size_gain[block] if isinstance(self.size_gain, tuple) else self.size_gain
 
     def amounts(self, depth: int, num_patches: int, num_prefix: int) -> list[int]:
@@ -215,6 +220,12 @@ class Reduction:
     def token_counts(self, depth: int, num_patches: int, num_prefix: int) -> Sequence[int]:
         """Patch tokens that leave each block."""
         return [num_patches - gone for gone in accumulate(self.amounts(depth, num_patches, num_prefix))]
+
+
+def _usual_method(r: RLike | None, schedule: str | Schedule | None, budget: float | None) -> str:
+    """Name of the method that is meant where none was named."""
+    asked = [given.budget for given in (r, schedule) if isinstance(given, Schedule)]
+    return BUDGET_METHOD if budget is not None or any(share is not None for share in asked) else "catis"
 
 
 def _build(method: str | Method, options: Mapping[str, Any]) -> Method:
@@ -233,7 +244,9 @@ def _told(method: Method) -> dict[str, Any]:
     return {"method": method.name, "options": values}
 
 
-def _gain(value: Any) -> float | tuple[float, ...]:
+def _gain(value: Any) -> float | tuple[float, ...] | None:
+    if value is None:
+        return None
     numbers = [value] if isinstance(value, Real) else list(value)
     if not all(isinstance(number, Real) and 0 <= float(number) < math.inf for number in numbers):
         raise ValueError(f"size_gain={value!r}: expected a number >= 0, or one per block")

@@ -32,11 +32,11 @@ FITTED = 0.4
 """Most of the allowance that the calibration may take."""
 ROUNDS = 4
 """How often an image is fitted at the most, each time as another part of it."""
-TRIED = 64
+TRIED = 96
 """Images that a quick calibration is fitted on."""
 SEARCHED = 256
 """Images that the search looks at, at the most; the calibration takes all."""
-STEPS = 4
+STEPS = 3
 """Input sizes that are tried: the model's own, and fewer and fewer patches a side."""
 
 

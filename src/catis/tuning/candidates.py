@@ -18,13 +18,14 @@ from catis.registry import create_method
 LEVERS = ("schedule", "operator", "theta", "weights", "gain", "size", "calibration")
 """What can be chosen, and switched off: tokens kept per block, method per block, options of CATIS, weights inside a
 group, gain of the size term, input size, calibrated weights."""
-OPERATORS = ("catis", "mctf", "tome", "pitome", "tofu")
+OPERATORS = ("cluster", "catis", "mctf", "tome", "pitome", "tofu")
 SHAPES: dict[str, tuple[float, ...]] = {
     "same share": (1.0, 1.0, 1.0, 1.0, 1.0),
     "rising": (0.5, 0.75, 1.0, 1.25, 1.5),
     "falling": (1.5, 1.25, 1.0, 0.75, 0.5),
     "spared start": (0.2, 1.2, 1.2, 1.0, 0.8),
     "middle": (0.3, 0.9, 2.0, 1.0, 0.5),
+    "before the middle": (0.2, 1.5, 1.5, 0.8, 0.5),
 }
 """Shapes to start from: how fast tokens go at five places from the first block to the last."""
 
@@ -39,7 +40,7 @@ class Candidate:
         shape: How fast tokens go, at equally spaced places over the depth; only their proportions matter.
         kept: Patch tokens that leave each block, in place of a shape.
         others: Blocks that use another method, and its name.
-        gain: Of the size term.
+        gain: Of the size term; None for the method's own.
         size: Side of the input; None for the model's own.
     """
 
@@ -48,8 +49,13 @@ class Candidate:
     shape: tuple[float, ...] = SHAPES["same share"]
     kept: tuple[int, ...] = ()
     others: tuple[tuple[int, str], ...] = ()
-    gain: float = 1.0
+    gain: float | None = None
     size: int | None = None
+
+    @property
+    def size_gain(self) -> float:
+        """The gain, or that of the method."""
+        return create_method(self.method).size_gain if self.gain is None else self.gain
 
     def to_json(self) -> dict[str, Any]:
         """Plain data, for the record of what was tried."""

@@ -1,4 +1,4 @@
-"""Evolves the numbers of a candidate with CMA-ES: shape of the schedule, gain of the size term, Theta of CATIS."""
+"""Evolves the numbers of a candidate with CMA-ES: shape of the schedule, gain of the size term, options."""
 
 from __future__ import annotations
 
@@ -16,8 +16,16 @@ Vector = NDArray[np.float64]
 POPULATION = 8
 UNREACHED = 1e9
 """Stands for a candidate that cannot reach the budget: the strategy does not take infinity."""
-THETA = {"gamma": (0.5, 0.0, 1.0), "w_cls": (0.5, 0.0, 1.0), "tau": (1.0, 0.3, 2.5), "evict_ratio": (0.5, 0.0, 1.0)}
-"""Default, least and most of what is evolved of Theta; L_start as a share of the depth besides."""
+OPTIONS: dict[str, dict[str, tuple[float, float, float]]] = {
+    "catis": {
+        "gamma": (0.5, 0.0, 1.0),
+        "w_cls": (0.5, 0.0, 1.0),
+        "tau": (1.0, 0.3, 2.5),
+        "evict_ratio": (0.5, 0.0, 1.0),
+    },
+    "cluster": {"power": (0.4, 0.1, 1.0)},
+}
+"""Default, least and most of the options that are evolved; L_start of CATIS, as a share of the depth, besides."""
 
 
 def evolve(
@@ -58,7 +66,8 @@ class _Code:
         self.start, self.depth = start, depth
         self.names = [f"shape {place}" for place in range(len(start.shape))] if "schedule" in levers else []
         self.names += ["gain"] if "gain" in levers else []
-        self.names += [*THETA, "l_start"] if "theta" in levers and start.method == "catis" else []
+        self.options = OPTIONS.get(start.method, {}) if "theta" in levers else {}
+        self.names += [*self.options, *(["l_start"] if self.options and start.method == "catis" else [])]
 
     def encode(self, candidate: Candidate) -> Vector:
         """The vector of a candidate."""
@@ -73,9 +82,8 @@ class _Code:
         )
         gain = round(_spread(told["gain"], 2.0), 3) if "gain" in told else self.start.gain
         options = dict(self.start.options)
-        for name, (_, low, high) in THETA.items():
-            if name in told:
-                options[name] = round(low + (high - low) * told[name], 3)
+        for name, (_, low, high) in self.options.items():
+            options[name] = round(low + (high - low) * told[name], 3)
         if "l_start" in told:
             options["l_start"] = round(told["l_start"] * self.depth * 0.75)
         return replace(self.start, shape=shape, gain=gain, options=options)
@@ -84,10 +92,10 @@ class _Code:
         if name.startswith("shape"):
             return _gather(candidate.shape[int(name.split()[1])])
         if name == "gain":
-            return _gather(candidate.gain, 2.0)
+            return _gather(candidate.size_gain, 2.0)
         if name == "l_start":
             return float(candidate.options.get("l_start", 2)) / (self.depth * 0.75)
-        default, low, high = THETA[name]
+        default, low, high = self.options[name]
         return (float(candidate.options.get(name, default)) - low) / (high - low)
 
 

@@ -11,6 +11,7 @@ from collections.abc import Callable, Collection, Iterable, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
+from catis.core.budget import BUDGET_METHOD
 from catis.core.reduction import Reduction
 from catis.tuning.allowance import Allowance, OutOfTimeError
 from catis.tuning.candidates import OPERATORS, SHAPES, Candidate, Space
@@ -29,7 +30,7 @@ THETAS: tuple[dict[str, Any], ...] = ({}, {"w_cls": 0.8, "gamma": 0.25, "l_start
 SMALLER, TIE = 0.95, 1.05
 """How much nearer a smaller input must come, and what counts as level. Its patches lie on another grid than vanilla's,
 so that a whole calibration seems to make good less there; that was seen on one model, in single runs."""
-GAINS = (1.0, 0.75, 0.55)
+GAINS = (1.0, 0.75, 0.6)
 """Gains of the size term to start from; on the models that were measured less than 1 was better."""
 Tell = Callable[[str, float], None]
 """Called with what is being done and the best distance so far."""
@@ -51,11 +52,11 @@ class Finding:
 
 
 def _best_of_each_method(ranked: Sequence[Candidate]) -> list[Candidate]:
-    """The first of each of the three best methods."""
+    """The first of each of the two best methods."""
     first: dict[str, Candidate] = {}
     for candidate in ranked:
         first.setdefault(candidate.method, candidate)
-    return list(first.values())[:3]
+    return list(first.values())[:2]
 
 
 class Search:
@@ -140,10 +141,13 @@ class Search:
         first = Candidate()
         self._accept(first)  # so that there is something to keep, whatever happens
         self.first = math.inf if self.best is None else self.best.distance
+        usual = replace(first, method=BUDGET_METHOD) if "operator" in self.levers else first
         shapes = SHAPES.values() if "schedule" in self.levers else [first.shape]
-        starts = [replace(first, shape=shape) for shape in shapes]
-        starts += [replace(first, kept=self.space.constant())] if "schedule" in self.levers else []
+        starts = [replace(usual, shape=shape) for shape in shapes]
+        starts += [replace(usual, kept=self.space.constant())] if "schedule" in self.levers else []
         ranked = self._rank(starts, FEW, "shapes")[:2]
+        for candidate in ranked[:1]:
+            self._accept(candidate)
         names = OPERATORS if "operator" in self.levers else [first.method]
         varied = [other for c in ranked for name in names for other in self._variants(replace(c, method=name))]
         ranked = self._rank(varied, FEW, "methods and their options")
@@ -152,15 +156,17 @@ class Search:
         self._accept(ranked[0])  # the clock may end it at any time: what is known by then is kept
         leaders = _best_of_each_method(ranked)
         if "gain" in self.levers:
-            gains = [replace(leaders[0], gain=gain) for gain in GAINS]
-            gain = self._rank(gains, SOME, "gain of the size term")[0].gain
-            leaders = [replace(leader, gain=gain) for leader in leaders]
+            leaders = [self._with_best_gain(leader) for leader in leaders]
             self._accept(leaders[0])
         best = self._best_calibrated(leaders)
         self._take(best)
         if "size" in self.levers:
             self._take(self._best_size(best, sizes))
         self._start = self.best
+
+    def _with_best_gain(self, candidate: Candidate) -> Candidate:
+        gains = [replace(candidate, gain=gain) for gain in GAINS]
+        return next(iter(self._rank(gains, SOME, "gain of the size term")), candidate)
 
     def _take(self, candidate: Candidate) -> None:
         """Go on from a candidate, whatever it is worth before it is calibrated."""
@@ -172,8 +178,9 @@ class Search:
         candidates = [replace(best, size=size) for size in sizes]
         if not self._worth.calibrates:
             return self._best_calibrated(candidates)
-        own, *smaller = candidates[:2]
-        return next((other for other in smaller if self._clearly_better(other, own)), own)
+        own, *smaller = candidates
+        best_smaller = min(smaller, key=self._worth.tried, default=own)
+        return best_smaller if self._clearly_better(best_smaller, own) else own
 
     def _clearly_better(self, other: Candidate, own: Candidate) -> bool:
         """Whether a candidate is nearer by far once calibrated for a moment, or before that and level afterwards."""

@@ -1,0 +1,112 @@
+"""Cluster: the tokens that matter least and have a look-alike that matters more join the nearest token that stays."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import ClassVar
+
+import torch
+from torch import Tensor
+
+from catis.core.method import BlockShape, Method
+from catis.core.order import ascending, order_by
+from catis.core.plan import Plan
+from catis.core.rows import take_rows
+from catis.core.signals import in_single
+from catis.core.view import BlockView, unit_length
+from catis.methods.pooling import attention_macs
+
+GAIN = 0.7
+"""Factor on log(size) that was best on the models measured (docs/budget.md)."""
+
+
+@dataclass(frozen=True)
+class Cluster(Method):
+    """Clustering by weight, with any token as a centre.
+
+    A token weighs w = (A_cls * size) ** power, what the CLS token pays it times the patches it stands for; without a
+    CLS token its size alone. Merging i into a heavier j costs (1 - c_ij) / (1 / w_i + 1 / w_j), where c is the
+    correlation of their residuals: what Ward's clustering adds to the variance inside groups. The r tokens with the
+    least cost go, each to the most alike token that stays, and a group is the mean weighted by A_cls. There is no
+    even/odd split: any two tokens of an image may meet.
+
+    Attributes:
+        power: How much weight counts against likeness, >= 0.
+
+    Example:
+        >>> import catis, timm
+        >>> model = catis.apply(timm.create_model("vit_tiny_patch16_224"), "cluster", r=8)
+    """
+
+    name: ClassVar[str] = "cluster"
+    power: float = 0.4
+
+    def __post_init__(self) -> None:
+        """Check the options."""
+        if isinstance(self.power, bool) or not 0.0 <= self.power < math.inf:
+            raise ValueError(f"power={self.power!r}: expected a number >= 0")
+
+    @property
+    def size_gain(self) -> float:
+        """Less than 1: tokens join by likeness, so a group holds few of the patches that a query looks for."""
+        return GAIN
+
+    def macs(self, shape: BlockShape) -> int:
+        """All pairs on the full width, those that go with those that stay once more, and the CLS token's row."""
+        pairs = shape.num_patches**2 + shape.r * (shape.num_patches - shape.r)
+        return pairs * shape.width + (attention_macs(shape) if shape.has_cls else 0)
+
+    def plan(self, view: BlockView) -> Plan:
+        """Choose what goes, then where it goes."""
+        attention, unit = view.cls_attention(), _centred(in_single(view.patch_residual()))
+        costs = _costs(unit, self._inverse_weight(attention, view))
+        order = order_by(costs)
+        removed, keep = order[:, : view.r], ascending(order[:, view.r :])
+        target = torch.bmm(take_rows(unit, removed), take_rows(unit, keep).transpose(1, 2)).argmax(-1)
+        notes = _notes(costs, view.r) if view.explain else {}
+        if attention is None:
+            return Plan(keep, removed, target, all_merge=True, notes=notes)
+        return Plan(keep, removed, target, True, "weight", _positive(attention), notes=notes)
+
+    def weight(self, view: BlockView) -> Tensor | None:
+        """A_cls."""
+        attention = view.cls_attention()
+        return None if attention is None else _positive(attention)
+
+    def _inverse_weight(self, attention: Tensor | None, view: BlockView) -> Tensor:
+        """(B, N_p) 1 / w."""
+        parts = [part for part in (attention, view.size) if part is not None]
+        if not parts:
+            return in_single(view.patch_residual()[..., 0]).new_ones(()).expand(len(view.residual), view.num_patches)
+        weight = parts[0] if len(parts) == 1 else parts[0] * parts[1]
+        return _positive(in_single(weight)).pow(-self.power)
+
+
+def _centred(tokens: Tensor) -> Tensor:
+    """Vectors without their mean, at unit length: a product of two is their correlation over the channels."""
+    return unit_length(tokens - tokens.mean(-1, keepdim=True))
+
+
+def _costs(unit: Tensor, inverse: Tensor) -> Tensor:
+    """(B, N_p) least cost of merging each token into a heavier one; infinite for the heaviest.
+
+    Of tokens that weigh the same the earlier counts as heavier, so that no two wait for each other.
+    """
+    apart = 1 - torch.bmm(unit, unit.transpose(1, 2))
+    own, other = inverse[:, :, None], inverse[:, None, :]
+    place = torch.arange(unit.shape[1], device=unit.device)
+    heavier = (other < own) | ((other == own) & (place < place[:, None]))
+    return torch.where(heavier, apart / (own + other), math.inf).amin(-1)
+
+
+def _positive(weight: Tensor) -> Tensor:
+    return weight.clamp_min(torch.finfo(weight.dtype).tiny)
+
+
+def _notes(costs: Tensor, r: int) -> dict[str, Tensor]:
+    """The costs (NaN for the heaviest token, which has none), and that of the last token to go."""
+    return {
+        "score": torch.where(costs.isinf(), math.nan, costs),
+        "threshold": costs.sort(-1).values[:, r - 1],
+    }
