@@ -49,7 +49,7 @@ CASES += [(name, 13) for name in OTHERS]
 
 
 @pytest.mark.parametrize(("name", "r"), CASES, ids=str)
-@pytest.mark.parametrize("method", ["tome", "tofu", "pitome", "mctf", "catis"])
+@pytest.mark.parametrize("method", ["tome", "tofu", "pitome", "mctf", "catis", "cluster"])
 def test_flop_counter_agrees(name, r, method):
     model = catis.apply(timm.create_model(name, depth=4).eval().requires_grad_(False), method, r=r)
     images = torch.zeros(1, 3, *model.patch_embed.img_size)

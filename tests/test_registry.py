@@ -101,7 +101,7 @@ def test_broken_entry_points_are_refused_and_told_in_the_list(install, point, me
 
 
 def test_unknown_names_get_the_list():
-    with pytest.raises(ValueError, match=r"method='topk': expected one of catis, mctf, pitome, tofu, tome"):
+    with pytest.raises(ValueError, match=r"method='topk': expected one of catis, cluster, mctf, pitome, tofu, tome"):
         catis.apply(build("vit"), "topk", r=3)
 
 

@@ -17,7 +17,7 @@ from catis.pictures.patches import heat_map, patch_grid, spatial_layout
 from catis.pictures.tracing import Trace, quarters
 from tests.hosts.families import build, images
 
-METHODS = ["tome", "tofu", "pitome", "mctf", "catis"]
+METHODS = ["tome", "tofu", "pitome", "mctf", "catis", "cluster"]
 SIDE, PATCHES, DEPTH = 64, 16, 4
 
 

@@ -35,6 +35,8 @@ METHODS = [
     ("catis", {"signal": "euclidean", "strategy": "global"}),
     ("catis", {"strategy": "evict"}),
     ("catis", {"strategy": "merge"}),
+    ("cluster", {}),
+    ("cluster", {"power": 0.0}),
 ]
 IDS = [f"{name}-{'-'.join(map(str, options.values()))}" for name, options in METHODS]
 FILLS = ["normal", "ties", "duplicates", "zero", "constant", "one zero token", "nan image", "inf image", "huge"]
@@ -183,7 +185,7 @@ def test_pure_merging_preserves_the_size_weighted_mean(name, options, scene):
 
 def test_gradcheck_of_the_merge():
     x = torch.randn(2, 9, 3, dtype=torch.float64, requires_grad=True)
-    for name in ("tome", "pitome", "catis", "mctf"):
+    for name in ("tome", "pitome", "catis", "mctf", "cluster"):
         plan = create_method(name).plan(make_view(features("normal", 2, 9, 3, torch.float64), 3, 1, 2, None))
         assert torch.autograd.gradcheck(lambda tokens, plan=plan: execute(plan, tokens, TokenState(1))[0], (x,))
     late = create_method("tofu").plan(make_view(features("normal", 2, 9, 3, torch.float64), 3, 1, 11, None))

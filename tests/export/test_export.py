@@ -22,7 +22,7 @@ from catis.export.runtimes import ort_runner
 from tests.export.operators import misfits
 from tests.hosts.hf_models import build
 
-METHODS = ("tome", "tofu", "pitome", "mctf", "catis")
+METHODS = ("tome", "tofu", "pitome", "mctf", "catis", "cluster")
 
 
 def tiny_timm() -> nn.Module:

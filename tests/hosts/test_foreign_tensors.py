@@ -15,7 +15,7 @@ import catis
 
 from .families import build, images
 
-METHODS = ["tome", "tofu", "pitome", "mctf", "catis"]
+METHODS = ["tome", "tofu", "pitome", "mctf", "catis", "cluster"]
 pytestmark = pytest.mark.filterwarnings("ignore:There is a performance drop")  # PyTorch's attention under vmap
 CLOSE = {"rtol": 1e-4, "atol": 1e-5}
 

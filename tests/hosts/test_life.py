@@ -15,7 +15,7 @@ from catis.hosts.swap import Reduced
 
 from .families import build, images
 
-METHODS = ["tome", "tofu", "pitome", "mctf", "catis"]
+METHODS = ["tome", "tofu", "pitome", "mctf", "catis", "cluster"]
 FAMILIES = ["vit", "deit3", "dinov3", "siglip-map"]
 
 

@@ -17,7 +17,7 @@ from tests import naive
 
 from .families import FAMILIES, FLOAT32_ONLY, build, images
 
-METHODS = ["tome", "tofu", "pitome", "mctf", "catis"]
+METHODS = ["tome", "tofu", "pitome", "mctf", "catis", "cluster"]
 ALL = sorted(FAMILIES)
 
 

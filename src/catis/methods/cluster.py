@@ -105,8 +105,6 @@ def _positive(weight: Tensor) -> Tensor:
 
 
 def _notes(costs: Tensor, r: int) -> dict[str, Tensor]:
-    """The costs (NaN for the heaviest token, which has none), and that of the last token to go."""
-    return {
-        "score": torch.where(costs.isinf(), math.nan, costs),
-        "threshold": costs.sort(-1).values[:, r - 1],
-    }
+    """The costs (that of the heaviest token, which has none, as the highest), and that of the last token to go."""
+    highest = torch.where(costs.isinf(), -math.inf, costs).amax(-1, keepdim=True)
+    return {"score": torch.minimum(costs, highest), "threshold": costs.sort(-1).values[:, r - 1]}
