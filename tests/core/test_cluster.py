@@ -18,7 +18,9 @@ def naive(residual: np.ndarray, weight: np.ndarray, r: int) -> tuple[set[int], d
     costs = []
     for i in range(tokens):
         heavier = [j for j in range(tokens) if (weight[j], -j) > (weight[i], -i)]
-        costs.append(min((1 - correlation[i, j]) / (1 / weight[i] + 1 / weight[j]) for j in heavier) if heavier else np.inf)
+        costs.append(
+            min((1 - correlation[i, j]) / (1 / weight[i] + 1 / weight[j]) for j in heavier) if heavier else np.inf
+        )
     gone = set(sorted(range(tokens), key=lambda i: (costs[i], i))[:r])
     stay = [j for j in range(tokens) if j not in gone]
     return gone, {i: max(stay, key=lambda j: correlation[i, j]) for i in gone}

@@ -10,7 +10,7 @@ import torch
 from torch import Tensor
 
 from catis.core.method import BlockShape, Method
-from catis.core.order import ascending, order_by
+from catis.core.order import ascending, order_by, top
 from catis.core.plan import Plan
 from catis.core.rows import take_rows
 from catis.core.signals import in_single
@@ -60,11 +60,11 @@ class Cluster(Method):
     def plan(self, view: BlockView) -> Plan:
         """Choose what goes, then where it goes."""
         attention, unit = view.cls_attention(), _centred(in_single(view.patch_residual()))
-        costs = _costs(unit, self._inverse_weight(attention, view))
-        order = order_by(costs)
+        gains = _gains(unit, self._inverse_weight(attention, view))
+        order = order_by(gains, descending=True)
         removed, keep = order[:, : view.r], ascending(order[:, view.r :])
         target = torch.bmm(take_rows(unit, removed), take_rows(unit, keep).transpose(1, 2)).argmax(-1)
-        notes = _notes(costs, view.r) if view.explain else {}
+        notes = _notes(gains, view.r) if view.explain else {}
         if attention is None:
             return Plan(keep, removed, target, all_merge=True, notes=notes)
         return Plan(keep, removed, target, True, "weight", _positive(attention), notes=notes)
@@ -88,23 +88,23 @@ def _centred(tokens: Tensor) -> Tensor:
     return unit_length(tokens - tokens.mean(-1, keepdim=True))
 
 
-def _costs(unit: Tensor, inverse: Tensor) -> Tensor:
-    """(B, N_p) least cost of merging each token into a heavier one; infinite for the heaviest.
+def _gains(unit: Tensor, inverse: Tensor) -> Tensor:
+    """(B, N_p) minus the least cost of merging each token into a heavier one; minus infinity for the heaviest.
 
     Of tokens that weigh the same the earlier counts as heavier, so that no two wait for each other.
     """
-    apart = 1 - torch.bmm(unit, unit.transpose(1, 2))
+    alike = torch.bmm(unit, unit.transpose(1, 2)) - 1
     own, other = inverse[:, :, None], inverse[:, None, :]
     place = torch.arange(unit.shape[1], device=unit.device)
     heavier = (other < own) | ((other == own) & (place < place[:, None]))
-    return torch.where(heavier, apart / (own + other), math.inf).amin(-1)
+    return torch.where(heavier, alike / (own + other), -math.inf).amax(-1)
 
 
 def _positive(weight: Tensor) -> Tensor:
     return weight.clamp_min(torch.finfo(weight.dtype).tiny)
 
 
-def _notes(costs: Tensor, r: int) -> dict[str, Tensor]:
-    """The costs (that of the heaviest token, which has none, as the highest), and that of the last token to go."""
-    highest = torch.where(costs.isinf(), -math.inf, costs).amax(-1, keepdim=True)
-    return {"score": torch.minimum(costs, highest), "threshold": costs.sort(-1).values[:, r - 1]}
+def _notes(gains: Tensor, r: int) -> dict[str, Tensor]:
+    """Minus the costs (the heaviest token, which has none, as the costliest), and that of the last token to go."""
+    lowest = torch.where(gains.isinf(), math.inf, gains).amin(-1, keepdim=True)
+    return {"score": torch.maximum(gains, lowest), "threshold": top(gains, r).values[:, -1]}
