@@ -35,7 +35,7 @@ def gmacs(
 
     Args:
         model: A supported model.
-        method: As in `catis.apply`. The five methods cost the same at the same r, unless a reference mode has amounts
+        method: As in `catis.apply`. All methods cost the same at the same r, unless a reference mode has amounts
             of its own.
         r: Tokens to remove per block, in any spelling that `catis.apply` takes.
         schedule: As in `catis.apply`.

@@ -1,1 +1,1 @@
-"""The five methods, one file each. Each is found by name through the entry-point group `catis.methods`."""
+"""The methods, one file each. Each is found by name through the entry-point group `catis.methods`."""
