@@ -129,7 +129,7 @@ def test_ctrl_c_keeps_the_best_so_far(images, tmp_path):
 @pytest.mark.parametrize(
     ("arguments", "said"),
     [
-        ({"budget": 0.01}, "cannot be reached"),
+        ({"budget": 0.01}, "nobody can reach it"),
         ({"budget": 1.5}, "between 0 and 1"),
         ({"budget": []}, "at least one budget"),
         ({"budget": 0.5, "without": ["magic"]}, "expected any of schedule"),

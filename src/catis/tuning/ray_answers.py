@@ -46,7 +46,8 @@ def answers(address: str | None, objectives: Mapping[str, Objective], threads: i
     with connected(address) as ray:
         places = max(1, int(ray.cluster_resources().get("CPU", 1)) // threads)
         shared = ray.put(dict(objectives))
-        workers = [ray.remote(num_cpus=threads)(_Worker).remote(shared, threads) for _ in range(places)]
+        kind = ray.remote(num_cpus=threads, max_restarts=-1, max_task_retries=-1)(_Worker)  # a dead one comes back
+        workers = [kind.remote(shared, threads) for _ in range(places)]
         try:
             yield _in_turn(ray, workers)
         finally:
