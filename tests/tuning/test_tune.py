@@ -23,17 +23,7 @@ MINUTES = 10
 KEYS = ("reduction", "value")
 
 
-@pytest.fixture(scope="module")
-def images():
-    return torch.cat([batch for batch, _ in dataset("clean", "val", n=48).batches(48)])
-
-
-@pytest.fixture(autouse=True, scope="module")
-def little_work():
-    """The work ends before the clock does, also on a busy machine."""
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("catis.tuning.allowance.RATE", 0.25)
-        yield
+pytestmark = pytest.mark.usefixtures("little_work")
 
 
 @pytest.fixture(scope="module")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import Any
@@ -24,6 +25,10 @@ class _Worker:
     def answer(self, question: Question) -> float:
         """Distance from vanilla."""
         return self._answer([question])[0]
+
+    def pid(self) -> int:
+        """Process it runs in."""
+        return os.getpid()
 
 
 @contextmanager

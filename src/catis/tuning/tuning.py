@@ -98,6 +98,8 @@ def tune(
         True
     """
     budgets, levers, more = _budgets(budget, minutes), _levers(without), _known(controls, MORE_CONTROLS, "controls")
+    _known((objective,), ("fidelity", "diagnostic"), "objective")
+    _known((schedule,), ("search", "adaptive"), "schedule")
     handle = hosts.find(model)
     _check(handle, budgets)  # before any image is read
     wanted, started = preprocessing or handle.preprocessing(), time.monotonic()
@@ -123,6 +125,7 @@ def tune(
                 if found[share].interrupted:
                     tuning.complete = False
                     break
+        more = more if tuning.complete else ()  # who interrupted does not want to wait for these
         add_controls(tuning, handle, found, seen, pair, more, seed=seed, batch_size=batch_size)
     tuning.tried, tuning.minutes = journal.tried, (time.monotonic() - started) / 60
     if output is not None and write:
