@@ -6,6 +6,7 @@ from itertools import pairwise
 import pytest
 import timm
 import torch
+import typer
 from typer.testing import CliRunner
 
 import catis
@@ -87,13 +88,23 @@ def test_one_is_vanilla_and_what_nobody_reaches_is_refused():
     assert torch.equal(model(x), vanilla)
 
 
-@pytest.mark.parametrize("name", ["ViTForImageClassification", "Dinov2Model", "VideoMAEModel", "CLIPModel"])
+TRANSFORMERS = [
+    "ViTForImageClassification",
+    "DeiTForImageClassification",
+    "Dinov2Model",
+    "Dinov2ForImageClassification",
+]
+TRANSFORMERS += ["VideoMAEModel", "CLIPModel", "CLIPForImageClassification", "SiglipVisionModel"]
+
+
+@pytest.mark.parametrize("name", TRANSFORMERS)
 def test_transformers(name):
     model = hf_models.build(name)
     vanilla = catis.gmacs(model)
     catis.apply(model, "tome", budget=0.7)
     assert catis.gmacs(model) <= 0.7 * vanilla < catis.gmacs(model) + one_token(model)
-    assert hosts.find(model).reduction.head_only == (name == "ViTForImageClassification")
+    reads_prefix = name in ("ViTForImageClassification", "DeiTForImageClassification")
+    assert hosts.find(model).reduction.head_only == reads_prefix
     model(**hf_models.inputs_for(model))
 
 
@@ -115,13 +126,23 @@ def test_it_survives_text_json_and_recipes(tmp_path):
         Schedule.of_kept([7, 7], 16)
 
 
+def options_of_commands():
+    """Every spelling of every option, by command."""
+    commands = typer.main.get_command(app).commands
+    return {name: {text for option in found.params for text in option.opts} for name, found in commands.items()}
+
+
 def test_commands():
     run = CliRunner().invoke
     shown = run(app, ["gmacs", "deit_tiny_patch16_224", "-b", "0.5"])
     assert "catis budget=0.5" in shown.output
     assert "50.0% of vanilla" in shown.output
-    for command in ("eval", "bench", "diagnose", "show", "export", "gmacs"):
-        assert "--budget" in run(app, [command, "--help"], env={"COLUMNS": "200"}).output
+    with_amount = {name for name, options in options_of_commands().items() if "-r" in options}
+    assert with_amount == {"eval", "bench", "diagnose", "show", "export", "gmacs"}
+    for name in with_amount:
+        assert {"-b", "--budget"} <= options_of_commands()[name], name
+        assert "--budget" in run(app, [name, "--help"], env={"COLUMNS": "200"}).output
+    assert {"-b", "--budget"} <= options_of_commands()["tune"]
     refused = run(app, ["gmacs", "tiny-6", "-r", "3", "--budget", "0.5"])
     assert "one of them says how many tokens go" in " ".join(refused.output.split())
 

@@ -112,6 +112,33 @@ def test_a_listener_hears_all_tokens(where):
     assert heard == [16 - 9 + 1]
 
 
+@pytest.mark.parametrize("name", CLASSIFIERS)
+@pytest.mark.parametrize("where", ["layers.3", "layers.3.mlp", "layernorm"])
+def test_a_listener_on_transformers_hears_all_tokens(name, where):
+    model = catis.apply(hf_models.build(name), "tome", r=2, head_only=True)
+    inputs, heard = hf_models.inputs_for(model), []
+    expected = model(**inputs).logits
+    inside = getattr(model, "vit" if name.startswith("ViT") else "deit")
+    module = inside.get_submodule(where)
+    handle = module.register_forward_hook(
+        lambda module, given, output: heard.append((output[0] if isinstance(output, tuple) else output).shape[1])
+    )
+    torch.testing.assert_close(model(**inputs).logits, expected)
+    assert heard == [16 - 6 + 1 + ("D" in name)]
+    handle.remove()
+    assert torch.equal(model(**inputs).logits, expected)
+
+
+@pytest.mark.parametrize("name", CLASSIFIERS)
+@pytest.mark.parametrize("r", [0, 2])
+def test_transformers_are_counted_as_they_are_computed(name, r):
+    model = catis.apply(hf_models.build(name).requires_grad_(False), "tome", r=r, head_only=True)
+    with FlopCounterMode(display=False) as counter:
+        model(**hf_models.inputs_for(model, batch=1))
+    assert catis.gmacs(model, overhead=True) == pytest.approx(counter.get_total_flops() / 2e9, rel=1e-6)
+    assert catis.gmacs(model) < catis.gmacs(model, "tome", r=r)
+
+
 def test_dense_outputs_and_traces_have_all_tokens():
     model = families.build("vit", dtype=torch.float64)
     x = families.images(model, dtype=torch.float64)

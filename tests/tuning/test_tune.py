@@ -23,17 +23,7 @@ MINUTES = 10
 KEYS = ("reduction", "value")
 
 
-@pytest.fixture(scope="module")
-def images():
-    return torch.cat([batch for batch, _ in dataset("clean", "val", n=48).batches(48)])
-
-
-@pytest.fixture(autouse=True, scope="module")
-def little_work():
-    """The work ends before the clock does, also on a busy machine."""
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("catis.tuning.allowance.RATE", 0.25)
-        yield
+pytestmark = pytest.mark.usefixtures("little_work")
 
 
 @pytest.fixture(scope="module")
@@ -129,7 +119,7 @@ def test_ctrl_c_keeps_the_best_so_far(images, tmp_path):
 @pytest.mark.parametrize(
     ("arguments", "said"),
     [
-        ({"budget": 0.01}, "cannot be reached"),
+        ({"budget": 0.01}, "nobody can reach it"),
         ({"budget": 1.5}, "between 0 and 1"),
         ({"budget": []}, "at least one budget"),
         ({"budget": 0.5, "without": ["magic"]}, "expected any of schedule"),

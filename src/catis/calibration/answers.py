@@ -9,6 +9,25 @@ from torch import Tensor
 
 from catis.errors import CatisError
 from catis.hosts import Handle
+from catis.hosts.swap import base_class
+
+
+def check_answers(handle: Handle) -> None:
+    """Refuse a model that reads more than images, such as one of images and texts: nobody gives it the rest.
+
+    Raises:
+        ValueError: The message names the part of the model to take instead.
+        UnsupportedModelError: The model cannot be reduced either.
+    """
+    _ = handle.facts
+    if getattr(handle.model, "main_input_name", "pixel_values") == "pixel_values":
+        return
+    kind = base_class(handle.model).__name__
+    part = next(name for name, module in handle.model.named_modules() if module is handle.vit)
+    raise ValueError(
+        f"{kind} reads more than images, so that its answers to images alone cannot be compared: take the part that "
+        f"sees, model.{part}, here and for catis.apply; {kind} then runs with it"
+    )
 
 
 def answer_of(handle: Handle, output: Any) -> tuple[Tensor, bool]:

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import copy
+import warnings
 from typing import TypeVar
 
 from torch import nn
 
 from catis import hosts
+from catis.calibration.answers import check_answers
 from catis.calibration.run import Progress, calibrated_weights
 from catis.calibration.views import ImagesLike, prepared_images, views
 from catis.data.preprocessing import Preprocessing
@@ -62,12 +64,16 @@ def calibrate(
         True
     """
     handle = hosts.find(model)
+    check_answers(handle)
     reduction = handle.reduction
     if reduction is None or reduction.is_vanilla:
         kind = type(model).__name__
         raise ValueError(f"{kind} is not reduced, so there is nothing to calibrate: call catis.apply(model, ...) first")
     wanted = preprocessing or handle.preprocessing()
-    batches = views(prepared_images(model, images, wanted, limit), wanted, batch_size, seed)
+    said: list[str] = []
+    batches = views(prepared_images(model, images, wanted, limit, said), wanted, batch_size, seed)
+    for sentence in said:
+        warnings.warn(sentence, stacklevel=2)
     vanilla = copy.deepcopy(model)
     hosts.find(vanilla).uninstall()
     outcome = calibrated_weights(vanilla, reduction, batches, progress=progress)

@@ -50,16 +50,27 @@ class View(NamedTuple):
 
 
 def prepared_images(
-    model: nn.Module, images: ImagesLike, preprocessing: Preprocessing, limit: int | None = None
+    model: nn.Module,
+    images: ImagesLike,
+    preprocessing: Preprocessing,
+    limit: int | None = None,
+    said: list[str] | None = None,
 ) -> Tensor:
     """(n, 3, H, W) float32 images as the model wants them, on the CPU.
+
+    Args:
+        model: That they are for.
+        images: In any form.
+        preprocessing: How to prepare a folder or arrays.
+        limit: Use this many.
+        said: Gets a sentence if some images of a folder could not be read and were left out.
 
     Raises:
         CatisError: There are none, or too few.
         ValueError: They are neither images nor prepared tensors.
     """
     if isinstance(images, (str, Path)):
-        made = _from_folder(images, preprocessing, limit)
+        made = _from_folder(images, preprocessing, limit, [] if said is None else said)
     elif isinstance(images, Tensor):
         made = images
     else:
@@ -75,16 +86,17 @@ def prepared_images(
     return made
 
 
-def _from_folder(folder: str | Path, preprocessing: Preprocessing, limit: int | None) -> Tensor:
+def _from_folder(folder: str | Path, preprocessing: Preprocessing, limit: int | None, said: list[str]) -> Tensor:
     source = ImageFolder(folder, preprocessing, limit)
     read: list[Tensor] = []
     broken: list[BrokenImage] = []
     for batch in batches(source, 32, workers=2):
         read += [preprocessing.normalise(batch.pixels)] if batch.pixels else []
         broken += batch.broken
+    first = f"the first: {broken[0].name}: {broken[0].reason}" if broken else ""
     if not read:
-        first = f"the first: {broken[0].name}: {broken[0].reason}"
         raise CatisError(f"none of {len(source)} images in {folder} could be read; {first}")
+    said += [f"left out {len(broken)} of {len(source)} images in {folder}, which cannot be read; {first}"] * bool(first)
     return torch.cat(read)
 
 

@@ -59,6 +59,21 @@ def tune_command(
         Literal["fidelity", "diagnostic"],
         typer.Option(rich_help_panel=SEARCH, help="Answers like vanilla's, or the paper's procedure for CATIS."),
     ] = "fidelity",
+    schedule: Annotated[
+        Literal["search", "adaptive"],
+        typer.Option(
+            rich_help_panel=SEARCH, help="Search, or follow the rule 'spend where rho_s is high' without one."
+        ),
+    ] = "search",
+    controls: Annotated[
+        list[str] | None,
+        typer.Option(
+            metavar="ROWS",
+            rich_help_panel=SEARCH,
+            help="Further rows, in further time: calibrated (the controls too), diagnostic (the paper's Theta beside "
+            "ours); may be repeated.",
+        ),
+    ] = None,
     ray: Annotated[
         str | None,
         typer.Option(
@@ -104,6 +119,7 @@ def tune_command(
                 bar.update(task, description=what if best == float("inf") else f"{what}; best so far {best:.4f}")
 
             how: dict[str, Any] = {"minutes": minutes, "without": without or (), "limit": limit, "seed": seed}
+            how |= {"schedule": schedule, "controls": controls or ()}
             tuning = tune_for(
                 goal, net, data, output=output, batch_size=batch_size, preprocessing=preprocessing, ray=ray,
                 command=shlex.join(["catis", *sys.argv[1:]]), report=report, **how,
@@ -116,7 +132,8 @@ def tune_command(
 
 
 def _check(budget: list[float] | None, max_drop: float | None, speedup: float | None) -> None:
-    given = [name for name, value in (("--budget", budget), ("--max-drop", max_drop), ("--speedup", speedup)) if value]
+    wishes = (("--budget", budget or None), ("--max-drop", max_drop), ("--speedup", speedup))
+    given = [name for name, value in wishes if value is not None]
     if len(given) != 1:
         told = " and ".join(given) if given else "none of them"
         raise ValueError(f"expected one of --budget, --max-drop and --speedup; {told} was given")

@@ -84,6 +84,8 @@ class Tuned:
         minutes: It took.
         stopped_by_clock: Whether the machine was too slow for the work that was planned.
         interrupted: Whether Ctrl-C ended it.
+        fitted: Images that the calibration was fitted on.
+        rounds: How often each of them was seen.
     """
 
     finding: Finding
@@ -94,6 +96,8 @@ class Tuned:
     minutes: float
     stopped_by_clock: bool
     interrupted: bool
+    fitted: int = 0
+    rounds: int = 1
 
 
 def tune_at(
@@ -129,14 +133,15 @@ def tune_at(
     search = Search(space, images.search, images.choose, journal, allowance, **how)
     finding = search.run(_sizes(space)) if fixed is None else search.take(fixed)
     correction, after, interrupted = None, finding.distance, search.interrupted
+    seen = max(1, int(rounds * allowance.pace))  # on a slow machine, less often
     if fitted and not interrupted:
-        seen = max(1, int(rounds * allowance.pace))  # on a slow machine, less often
         try:
             correction, after = _calibrate(model, finding, images, fitted, seen, seed, batch_size, tell)
         except KeyboardInterrupt:
             interrupted = True
     share, minutes = macs_of(handle, finding.reduction) / 1e9 / vanilla, (time.monotonic() - started) / 60
-    return Tuned(finding, correction, search.first, after, share, minutes, allowance.stopped_by_clock, interrupted)
+    ended = allowance.stopped_by_clock, interrupted, fitted, seen
+    return Tuned(finding, correction, search.first, after, share, minutes, *ended)
 
 
 class _Cost(NamedTuple):

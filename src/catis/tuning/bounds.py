@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from contextlib import suppress
 from dataclasses import replace
 
 import torch
@@ -13,6 +14,7 @@ from catis.bench.timing import paired_ratio, time_rounds
 from catis.core.reduction import Reduction
 from catis.diagnostics.estimates import wilson
 from catis.errors import CatisError
+from catis.hosts import Handle
 from catis.inference import evaluating
 from catis.tuning.result import Point, Tuning
 
@@ -33,40 +35,54 @@ def images_needed(drop: float) -> int:
     return n
 
 
-def cheapest_within(drop: float, judging: int, tune_at: Callable[[float, int], Tuning]) -> Tuning:
+def cheapest_within(
+    drop: float, judging: int, tune_at: Callable[[float, int], Tuning], budgets: Sequence[float] = BUDGETS
+) -> Tuning:
     """The tuning of the cheapest budget whose agreement with vanilla is surely at least 1 - drop.
 
     Args:
         drop: Share of the images whose class may change.
         judging: Images that judge.
         tune_at: Tunes at a budget; told how many budgets will be tried in all.
+        budgets: Among which it is looked for, lowest first.
 
     Raises:
+        ValueError: Not a share between 0 and 1.
         CatisError: No budget allows it, or so few images cannot show it.
     """
+    if not 0 < drop < 1:
+        raise ValueError(f"a loss of {100 * drop:g} points: expected more than 0 and less than 100")
     needed = images_needed(drop)
     if judging < needed:
         raise CatisError(
             f"a loss of at most {100 * drop:g} points cannot be shown with the {judging} images that judge: it takes "
             f"{needed}, even if all of them keep their class; give more images, or allow more loss"
         )
-    low, high, allowed, tried = 0, len(BUDGETS), None, []
-    while low < high:  # agreement rises with the budget
+    low, high, allowed, tried = 0, len(budgets), None, list[Tuning]()
+    while low < high and all(tuning.complete for tuning in tried):  # agreement rises with the budget
         middle = (low + high) // 2
-        tuning = tune_at(BUDGETS[middle], (len(BUDGETS) - 1).bit_length())
+        try:
+            tuning = tune_at(budgets[middle], (len(budgets) - 1).bit_length())
+        except KeyboardInterrupt:  # before anything was found at this budget
+            if allowed is None:
+                raise
+            allowed.complete = False
+            return allowed
         tried.append(tuning)
         low, high, allowed = (low, middle, tuning) if _allows(tuning, drop) else (middle + 1, high, allowed)
     if allowed is None:
         said = "; ".join(_said(tuning.points[0]) for tuning in tried)
-        raise CatisError(f"no budget up to {BUDGETS[-1]:g} surely loses at most {100 * drop:g} points: {said}")
-    allowed.points += [point for tuning in tried if tuning is not allowed for point in tuning.points[:1]]
+        upto = f"up to {budgets[-1]:g} " if tried[-1].complete else "that was tried before it was interrupted "
+        raise CatisError(f"no budget {upto}surely loses at most {100 * drop:g} points: {said}")
+    allowed.complete = all(tuning.complete for tuning in tried)
+    others = [tuning.points[0] for tuning in tried if tuning is not allowed]
+    allowed.points += [replace(point, recipe="") for point in others]  # looked at, and not written
     return allowed
 
 
 def _allows(tuning: Tuning, drop: float) -> bool:
     low = tuning.points[0].agreement_low
-    if low is None:
-        raise CatisError("the model has no classifier, so that no agreement can be measured: give --budget instead")
+    assert low is not None
     return low >= 1 - drop
 
 
@@ -85,30 +101,40 @@ def budget_for_speedup(model: nn.Module, speedup: float, *, batch: int = 8, roun
     """
     if not speedup > 1:
         raise ValueError(f"speedup={speedup:g}: expected more than 1")
-    handle = hosts.find(model)
-    images = torch.zeros(handle.example_shape(batch), dtype=next(model.parameters()).dtype)
-    low, high = BUDGETS[0] * 0.8, 1.0
-    with evaluating(model), handle.installed(Reduction.none()):
-        if _speed(model, images, low, rounds) < speedup:
-            raise CatisError(f"{speedup:g} times as fast cannot be reached here by removing tokens: lower it")
-        for _ in range(5):
-            middle = (low + high) / 2
-            low, high = (middle, high) if _speed(model, images, middle, rounds) >= speedup else (low, middle)
+    low, high = min(reachable(hosts.find(model), (0.8 * BUDGETS[0], *BUDGETS)), default=1.0), 1.0
+    if measured_speedup(model, Reduction.of("catis", budget=low), batch=batch, rounds=rounds) < speedup:
+        raise CatisError(f"{speedup:g} times as fast cannot be reached here by removing tokens: lower it")
+    for _ in range(5):
+        middle = (low + high) / 2
+        fast = measured_speedup(model, Reduction.of("catis", budget=middle), batch=batch, rounds=rounds) >= speedup
+        low, high = (middle, high) if fast else (low, middle)
     return round(low, 3)
 
 
-def _speed(model: nn.Module, images: torch.Tensor, budget: float, rounds: int) -> float:
-    """How many times as fast the default reduction at a budget is, paired over rounds."""
-    handle = hosts.find(model)
-    reduction = handle.bind(replace(Reduction.of("catis", budget=budget)))
+def reachable(handle: Handle, budgets: Sequence[float] = BUDGETS) -> list[float]:
+    """Those of some budgets that a model can reach."""
+    found = []
+    for budget in budgets:
+        with suppress(ValueError):
+            handle.bind(Reduction.of("catis", budget=budget))
+            found.append(budget)
+    return found
+
+
+def measured_speedup(model: nn.Module, reduction: Reduction, *, batch: int = 8, rounds: int = 7) -> float:
+    """How many times as fast as vanilla a model is under a reduction, here, measured in turns."""
+    handle, weight = hosts.find(model), next(model.parameters())
+    images = torch.zeros(handle.example_shape(batch), dtype=weight.dtype, device=weight.device)
+    bound = handle.bind(reduction)
 
     def vanilla() -> object:
         with torch.inference_mode():
             return model(images)
 
     def reduced() -> object:
-        with handle.installed(reduction):
+        with handle.installed(bound):
             return vanilla()
 
-    timed = time_rounds({"vanilla": vanilla, "reduced": reduced}, rounds)
+    with evaluating(model), handle.installed(Reduction.none()):
+        timed = time_rounds({"vanilla": vanilla, "reduced": reduced}, rounds)
     return paired_ratio(timed.seconds["vanilla"], timed.seconds["reduced"]).median

@@ -7,11 +7,16 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal
 
-from torch import nn
+import torch
+from torch import Tensor, nn
 
+from catis import hosts
+from catis.calibration.answers import answer_of, check_answers
 from catis.calibration.views import ImagesLike, prepared_images
 from catis.data.preprocessing import Preprocessing
-from catis.tuning.bounds import budget_for_speedup, cheapest_within
+from catis.errors import CatisError
+from catis.inference import evaluating
+from catis.tuning.bounds import budget_for_speedup, cheapest_within, measured_speedup, reachable
 from catis.tuning.objective import JUDGE
 from catis.tuning.result import Tuning
 from catis.tuning.tuning import tune
@@ -46,15 +51,36 @@ def tune_for(
     report: Callable[[str, float], None] | None = None,
     **how: Any,
 ) -> Tuning:
-    """Tune a model for a goal, with the other arguments of `catis.tune`."""
-    prepared = prepared_images(model, images, preprocessing, limit)
-    how |= {"preprocessing": preprocessing, "report": report, "objective": goal.objective}
+    """Tune a model for a goal, with the other arguments of `catis.tune`; one result is written, or none.
+
+    Raises:
+        CatisError: No recipe is what is wanted.
+    """
+    said: list[str] = []
+    prepared = prepared_images(model, images, preprocessing, limit, said)
+    how |= {"preprocessing": preprocessing, "report": report, "objective": goal.objective, "output": output}
 
     def tune_at(budget: float, of: int) -> Tuning:
-        return tune(model, prepared, budget=budget, minutes=minutes / of, output=output, **how)
+        return tune(model, prepared, budget=budget, minutes=minutes / of, write=False, **how)
 
     if goal.drop is not None:
-        return cheapest_within(goal.drop, round(JUDGE * len(prepared)), tune_at)
-    if goal.speedup is not None:
-        return tune_at(budget_for_speedup(model, goal.speedup), 1)
-    return tune(model, prepared, budget=goal.budgets, minutes=minutes, output=output, **how)
+        _check_classes(model, prepared[:1])
+        tuning = cheapest_within(goal.drop, round(JUDGE * len(prepared)), tune_at, reachable(hosts.find(model)))
+    elif goal.speedup is not None:
+        tuning = tune_at(budget_for_speedup(model, goal.speedup), 1)
+        times = measured_speedup(model, tuning.recipe.reduction)
+        tuning.said.append(f"{times:.2f} times as fast as vanilla, measured here at batch 8; asked: {goal.speedup:g}")
+    else:
+        tuning = tune(model, prepared, budget=goal.budgets, minutes=minutes, write=False, **how)
+    tuning.said[:0] = said
+    tuning.save(output)
+    return tuning
+
+
+def _check_classes(model: nn.Module, image: Tensor) -> None:
+    """Refuse a model without classes, before anything is searched."""
+    handle, weight = hosts.find(model), next(model.parameters())
+    check_answers(handle)
+    with evaluating(model), torch.inference_mode():
+        if not answer_of(handle, model(image.to(weight.device, weight.dtype)))[1]:
+            raise CatisError("the model has no classifier, so that no agreement can be measured: give --budget instead")

@@ -26,9 +26,10 @@ class Journal:
         self._file, self._run = file, _digest(run)
         self.values: dict[str, float] = {}
         self.tried: list[dict[str, Any]] = []
-        if file is not None and file.exists():
-            for line in file.read_text(encoding="utf-8").splitlines():
-                self._read(line)
+        content = file.read_text(encoding="utf-8") if file is not None and file.exists() else ""
+        self._cut_off = not content.endswith("\n") and content != ""
+        for line in content.splitlines():
+            self._read(line)
 
     def knows(self, question: dict[str, Any]) -> bool:
         """Whether the value is known already."""
@@ -57,8 +58,10 @@ class Journal:
     def _write(self, entry: dict[str, Any]) -> None:
         if self._file is None:
             return
+        self._file.parent.mkdir(parents=True, exist_ok=True)
         with self._file.open("a", encoding="utf-8") as file:
-            file.write(json.dumps(entry) + "\n")
+            file.write(("\n" if self._cut_off else "") + json.dumps(entry) + "\n")
+        self._cut_off = False
 
 
 def _digest(content: dict[str, Any]) -> str:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import Any
@@ -25,6 +26,10 @@ class _Worker:
         """Distance from vanilla."""
         return self._answer([question])[0]
 
+    def pid(self) -> int:
+        """Process it runs in."""
+        return os.getpid()
+
 
 @contextmanager
 def answers(address: str | None, objectives: Mapping[str, Objective], threads: int = 1) -> Iterator[Answer]:
@@ -46,7 +51,8 @@ def answers(address: str | None, objectives: Mapping[str, Objective], threads: i
     with connected(address) as ray:
         places = max(1, int(ray.cluster_resources().get("CPU", 1)) // threads)
         shared = ray.put(dict(objectives))
-        workers = [ray.remote(num_cpus=threads)(_Worker).remote(shared, threads) for _ in range(places)]
+        kind = ray.remote(num_cpus=threads, max_restarts=-1, max_task_retries=-1)(_Worker)  # a dead one comes back
+        workers = [kind.remote(shared, threads) for _ in range(places)]
         try:
             yield _in_turn(ray, workers)
         finally:

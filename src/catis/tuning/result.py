@@ -104,16 +104,7 @@ class Tuning:
     def save(self, folder: Path) -> None:
         """Write the recipes and `tune.json`; each file is whole or not there."""
         folder.mkdir(parents=True, exist_ok=True)
-        for budget, recipe in self.recipes.items():
-            write_recipe(recipe, folder_of(folder, budget, len(self.recipes) == 1))
+        for point in self.points:
+            if point.recipe:
+                write_recipe(self.recipes[point.budget], folder / point.recipe)
         write_whole(folder / FILE_NAME, (json.dumps(self.to_json(), indent=1) + "\n").encode())
-
-
-def folder_of(folder: Path, budget: float, alone: bool) -> Path:
-    """Where the recipe of a budget lies: the folder itself if it is the only one.
-
-    Example:
-        >>> folder_of(Path("out"), 0.36, alone=False).as_posix()
-        'out/0.36'
-    """
-    return folder if alone else folder / f"{budget:g}"

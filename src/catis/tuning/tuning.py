@@ -3,34 +3,32 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Collection, Sequence
-from dataclasses import asdict, replace
+from collections.abc import Callable, Collection, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, Literal
 
 from torch import Tensor, nn
 
 from catis import hosts
+from catis.calibration.answers import check_answers
 from catis.calibration.views import ImagesLike, both_views, prepared_images
-from catis.core.budget import removed_from
 from catis.core.reduction import Reduction
 from catis.data.preprocessing import Preprocessing
 from catis.hosts import Handle
-from catis.hosts.correction import Correction
 from catis.hosts.swap import base_class
 from catis.hosts.weights import weights_hash
 from catis.inference import evaluating
-from catis.recipes import Made, Recipe
-from catis.tuning.adaptive import adaptive_shape
+from catis.recipes import Made
 from catis.tuning.allowance import Allowance
-from catis.tuning.at_budget import Images, Tuned, macs_of, tune_at
-from catis.tuning.candidates import LEVERS, Candidate, Space
-from catis.tuning.controls import controls_at
-from catis.tuning.diagnostic import choose_theta
+from catis.tuning.at_budget import Images, Tuned, tune_at
+from catis.tuning.candidates import LEVERS, Candidate
 from catis.tuning.journal import Journal
-from catis.tuning.objective import Judgement, Split, fingerprint
+from catis.tuning.judging import MORE_CONTROLS, adaptive_rule, add_controls, add_tuned, paper_theta
+from catis.tuning.objective import Split, fingerprint
 from catis.tuning.ray_answers import answers
-from catis.tuning.result import TRIED_NAME, Point, Tuning
+from catis.tuning.result import TRIED_NAME, Tuning
 
 THETA_IMAGES = 32
 """Images that rho_s is measured on."""
@@ -52,8 +50,11 @@ def tune(
     preprocessing: Preprocessing | None = None,
     command: str = "catis.tune",
     objective: Literal["fidelity", "diagnostic"] = "fidelity",
+    schedule: Literal["search", "adaptive"] = "search",
+    controls: Collection[str] = (),
     ray: str | None = None,
     report: Report | None = None,
+    write: bool = True,
 ) -> Tuning:
     """The best that a model can be at a budget: which tokens to keep where, by which method, with which weights.
 
@@ -77,11 +78,15 @@ def tune(
         preprocessing: How to prepare a folder or arrays; by default as the model wants it.
         command: What was called, for the recipe.
         objective: "fidelity", or "diagnostic": the paper's procedure chooses Theta of CATIS, nothing else is.
+        schedule: "search", or "adaptive": the rule "spend where rho_s is high" decides it and nothing is searched.
+        controls: Rows that cost further time: "calibrated" (every control calibrated on the same images too) and
+            "diagnostic" (CATIS with the Theta of the paper's procedure, beside what the search found).
         ray: Address of a Ray cluster on which candidates are compared, "local" to start one; None for here.
         report: Told of progress.
+        write: Whether recipes and `tune.json` are written to `output`; the journal is in any case.
 
     Raises:
-        ValueError: A budget that nobody can reach, or an unknown lever.
+        ValueError: A budget that nobody can reach, or an unknown lever or control.
         CatisError: Too few images, or a model whose answers are not finite.
 
     Example:
@@ -92,36 +97,69 @@ def tune(
         >>> tuning.points[0].macs_share <= 0.5
         True
     """
-    budgets, levers = _budgets(budget, minutes), _levers(without)
+    budgets, levers, more = _budgets(budget, minutes), _levers(without), _known(controls, MORE_CONTROLS, "controls")
+    _known((objective,), ("fidelity", "diagnostic"), "objective")
+    _known((schedule,), ("search", "adaptive"), "schedule")
     handle = hosts.find(model)
-    _ = handle.facts  # refuses an unsupported model before any image is read
+    _check(handle, budgets)  # before any image is read
     wanted, started = preprocessing or handle.preprocessing(), time.monotonic()
-    prepared = prepared_images(model, images, wanted, limit)
-    split = Split.of(prepared, seed)
+    said: list[str] = []
+    prepared = prepared_images(model, images, wanted, limit, said)
+    split, seen_images = Split.of(prepared, seed), fingerprint(prepared)
     counts = {"fit": len(split.fit), "choose": len(split.choose), "judge": len(split.judge)}
-    tuning = Tuning(base_class(handle.model).__name__, command, counts)
-    seen_images = fingerprint(prepared)
-    run = {"images": seen_images, "weights": weights_hash(handle.vanilla_weights), "seed": seed}
-    journal = Journal(None if output is None else _journal_file(Path(output)), run)
+    tuning, found = Tuning(base_class(handle.model).__name__, command, counts, said=said), dict[float, Tuned]()
+    own = weights_hash(handle.vanilla_weights)
+    run = {"images": seen_images, "weights": own, "seed": seed, "batch_size": batch_size}
+    journal = Journal(None if output is None else Path(output) / TRIED_NAME, run)
+    made = Made(command, images=seen_images, n_images=len(prepared), seed=seed)
     how: dict[str, Any] = {"levers": levers, "seed": seed, "batch_size": batch_size, "tell": report}
-    with evaluating(model), handle.installed(Reduction.none()):
-        seen = Images.of(model, split, wanted, batch_size, seed)
-        if objective == "diagnostic":
-            tuning.theta = _theta(model, split, wanted, budgets[0], seed)
+    with evaluating(model), handle.installed(Reduction.none()), _keeping_the_best(tuning):
+        seen, pair = Images.of(model, split, wanted, batch_size, seed), _pair(split, wanted, seed)
+        how["fixed"] = _fixed(tuning, handle, pair, budgets[0], objective, schedule)
         with answers(ray, {"search": seen.search, "choose": seen.choose}) as answer:
             for share in budgets:
-                how["fixed"] = Candidate("catis", tuning.theta["options"]) if tuning.theta else None
-                tuned = tune_at(model, share, seen, journal, Allowance(minutes / len(budgets)), answer=answer, **how)
-                made = Made(command, budget=share, images=seen_images, n_images=len(prepared), seed=seed)
-                _add(tuning, handle, share, tuned, seen, made, alone=len(budgets) == 1)
-                if tuned.interrupted:
+                allowance = Allowance(minutes / len(budgets))
+                found[share] = tune_at(model, share, seen, journal, allowance, answer=answer, **how)
+                alone = len(budgets) == 1
+                add_tuned(tuning, handle, share, found[share], seen, replace(made, budget=share), alone)
+                if found[share].interrupted:
                     tuning.complete = False
                     break
-        _add_controls(tuning, handle, list(tuning.recipes), seen, _pair(split, wanted, seed))
+        more = more if tuning.complete else ()  # who interrupted does not want to wait for these
+        add_controls(tuning, handle, found, seen, pair, more, seed=seed, batch_size=batch_size)
     tuning.tried, tuning.minutes = journal.tried, (time.monotonic() - started) / 60
-    if output is not None:
+    if output is not None and write:
         tuning.save(Path(output))
     return tuning
+
+
+@contextmanager
+def _keeping_the_best(tuning: Tuning) -> Iterator[None]:
+    """Ctrl-C ends what is inside, unless nothing was found yet."""
+    try:
+        yield
+    except KeyboardInterrupt:
+        if not tuning.recipes:
+            raise
+        tuning.complete = False
+
+
+def _check(handle: Handle, budgets: Sequence[float]) -> None:
+    """Refuse an unsupported model, and a budget that nobody can reach, whatever else was asked for."""
+    check_answers(handle)
+    for share in budgets:
+        handle.bind(Reduction.of("tome", budget=share))
+
+
+def _fixed(
+    tuning: Tuning, handle: Handle, pair: tuple[Tensor, Tensor], budget: float, objective: str, schedule: str
+) -> Candidate | None:
+    """What is taken without a search: the paper's Theta, the paper's schedule, or both; None where all is searched."""
+    rule = adaptive_rule(tuning, handle, pair) if schedule == "adaptive" else None
+    if objective != "diagnostic":
+        return rule
+    tuning.theta = paper_theta(handle, pair, budget)
+    return replace(rule or Candidate(), method="catis", options=tuning.theta["options"])
 
 
 def _budgets(budget: float | Sequence[float], minutes: float) -> list[float]:
@@ -137,84 +175,19 @@ def _budgets(budget: float | Sequence[float], minutes: float) -> list[float]:
     return sorted(set(given), reverse=True)
 
 
-def _theta(model: nn.Module, split: Split, preprocessing: Preprocessing, budget: float, seed: int) -> dict[str, Any]:
-    """What the paper's procedure chooses for CATIS, at the same share per block."""
-    space = Space(hosts.find(model), budget)
-    removed = removed_from(space.patches(None), space.kept(Candidate()))
-    choice = choose_theta(model, *_pair(split, preprocessing, seed), removed)
-    told = {"rho_s": choice.rho_s, "default_rho_s": choice.default_rho_s, "allowed": choice.allowed, "n": choice.n}
-    return {"options": choice.options, **told}
-
-
 def _levers(without: Collection[str]) -> list[str]:
-    unknown = sorted(set(without) - set(LEVERS))
+    left = _known(without, LEVERS, "without")
+    return [lever for lever in LEVERS if lever not in left]
+
+
+def _known(given: Collection[str], known: Collection[str], name: str) -> Collection[str]:
+    unknown = sorted(set(given) - set(known))
     if unknown:
-        raise ValueError(f"without={', '.join(unknown)}: expected any of {', '.join(LEVERS)}")
-    return [lever for lever in LEVERS if lever not in without]
-
-
-def _journal_file(folder: Path) -> Path:
-    folder.mkdir(parents=True, exist_ok=True)
-    return folder / TRIED_NAME
-
-
-def _add(tuning: Tuning, handle: Handle, budget: float, tuned: Tuned, images: Images, made: Made, alone: bool) -> None:
-    """Judge what came out at a budget, and add its recipe and its point."""
-    reduction, correction = tuned.finding.reduction, tuned.correction
-    judged = images.judge.judge(reduction, correction)
-    made = replace(
-        made,
-        objective_before=tuned.before,
-        objective_after=tuned.after,
-        held_out_kl=judged.distance,
-        held_out_agreement=None if judged.agreement is None else 100 * judged.agreement,
-        n_held_out=judged.n,
-        minutes=round(tuned.minutes, 2),
-    )
-    tuning.recipes[budget] = Recipe(
-        reduction, tuning.model, handle.name, asdict(handle.preprocessing()), handle.labels, {}, made, correction
-    )
-    where = "." if alone else f"{budget:g}"
-    tuning.points.append(_point("tuned", budget, tuned.share, str(reduction.method.name), judged, correction, where))
-    if tuned.stopped_by_clock:
-        tuning.said.append(f"budget {budget:g}: the clock ended the search; a longer --minutes may do better")
-
-
-def _add_controls(
-    tuning: Tuning, handle: Handle, budgets: Sequence[float], images: Images, pair: tuple[Tensor, Tensor]
-) -> None:
-    """Judge vanilla and, at every budget, what a user could do without tuning."""
-    tuning.points.append(_point("vanilla", 1.0, 1.0, "vanilla", images.judge.judge(Reduction.none())))
-    vanilla = macs_of(handle, Reduction.none())
-    shape = adaptive_shape(handle.model, *pair)
-    rule, tuning.rho_s = Candidate("tome", shape=shape.weights), {"pairwise": shape.pairwise, "fused": shape.fused}
-    for budget in budgets:
-        space, controls = Space(handle, budget), controls_at(handle, budget)
-        try:
-            controls["adaptive"] = space.reduction(rule)
-        except ValueError as error:  # the rule may ask for more than half of the tokens of a block
-            tuning.said.append(f"budget {budget:g}, adaptive schedule: {error}")
-        compared = {"vanilla": Reduction.none(), "tuned": tuning.recipes[budget].reduction, **controls}
-        tuning.kept[budget] = {kind: space.counts(reduction) for kind, reduction in compared.items()}
-        for kind, reduction in controls.items():
-            share = macs_of(handle, reduction) / vanilla
-            tuning.points.append(_point(kind, budget, share, reduction.method.name, images.judge.judge(reduction)))
+        raise ValueError(f"{name}={', '.join(unknown)}: expected any of {', '.join(known)}")
+    return given
 
 
 def _pair(split: Split, preprocessing: Preprocessing, seed: int) -> tuple[Tensor, Tensor]:
     """Some images, and the same ones corrupted."""
     some = split.fit[: 2 * THETA_IMAGES]
     return some[::2], both_views(some, preprocessing, seed)[1][1].flip(-1)
-
-
-def _point(
-    kind: str,
-    budget: float,
-    share: float,
-    method: str,
-    judged: Judgement,
-    correction: Correction | None = None,
-    recipe: str = "",
-) -> Point:
-    interval = judged.agreement, judged.low, judged.high
-    return Point(kind, budget, share, method, correction is not None, judged.distance, *interval, judged.n, recipe)

@@ -1,0 +1,97 @@
+"""Every lever of `catis tune` can be switched off, and then nothing that is tried moves it; each is moved otherwise.
+
+The search is the real one; what it is told of its candidates is made up, so that hundreds are looked at in a moment.
+"""
+
+import hashlib
+import json
+
+import pytest
+
+from catis import hosts, zoo
+from catis.core.reduction import Reduction
+from catis.tuning.allowance import Allowance
+from catis.tuning.at_budget import _sizes
+from catis.tuning.candidates import LEVERS, OPERATORS, Space
+from catis.tuning.journal import Journal
+from catis.tuning.questions import Trial
+from catis.tuning.search import Search
+
+THETA = ("gamma", "w_cls", "tau", "evict_ratio", "l_start")
+DEFAULTS = {name: Reduction.of(name, r=1).options for name in OPERATORS}
+
+
+class Made:
+    """Distances that depend on the candidate and on nothing else; the number of views is as it would be."""
+
+    def used(self, views):
+        return views or 64
+
+    def value(self, reduction):
+        text = json.dumps(reduction.to_json(), sort_keys=True)
+        return 0.1 + int(hashlib.sha256(text.encode()).hexdigest()[:6], 16) / 2**24
+
+
+def searched(levers, seed=0):
+    """What a search with these levers looked at, and what came out."""
+    made, space = Made(), Space(hosts.find(zoo.load("tiny-6")), 0.5)
+    journal, allowance = Journal(None, {}), Allowance(4)
+    trial = Trial(1.0, made.value) if "calibration" in levers else None
+    search = Search(
+        space, made, made, journal, allowance, levers=levers, seed=seed, trial=trial,
+        answer=lambda questions: [made.value(question.reduction) for question in questions],
+    )  # fmt: skip
+    finding = search.run(_sizes(space))
+    return journal.tried, finding
+
+
+def methods(reduction):
+    """Names and options of the methods of a reduction, one for each block or one for all."""
+    if isinstance(reduction["method"], str):
+        return [(reduction["method"], reduction["options"])]
+    return [(entry["method"], entry["options"]) for entry in reduction["method"]]
+
+
+def moved(tried):
+    """Levers that some candidate has away from where they start."""
+    seen = [entry["reduction"] for entry in tried]
+    used = [pair for entry in seen for pair in methods(entry)]
+    changed = {name for method, options in used for name in options if options[name] != DEFAULTS[method][name]}
+    own_size = {str(entry["r"]) for entry in seen if "input_size" not in entry}
+    levers = {
+        "schedule": len(own_size) > 1,
+        "operator": {method for method, _ in used} != {"catis"},
+        "theta": bool(changed & set(THETA)),
+        "weights": "pooling" in changed,
+        "gain": any("size_gain" in entry for entry in seen),
+        "size": any("input_size" in entry for entry in seen),
+        "calibration": any(entry["images"] == "calibrated" for entry in tried),
+    }
+    return {lever for lever, found in levers.items() if found}
+
+
+def test_all_are_moved():
+    tried, _ = searched(LEVERS)
+    assert moved(tried) == set(LEVERS)
+    assert len(tried) > 100
+
+
+@pytest.mark.parametrize("lever", LEVERS)
+def test_one_is_left_alone_and_the_others_are_not(lever):
+    others = [name for name in LEVERS if name != lever]
+    tried, _ = searched(others)
+    assert moved(tried) == set(others)
+
+
+def test_nothing_may_be_chosen():
+    """Then CATIS with the same share in every block comes out, as it is."""
+    tried, finding = searched([])
+    assert moved(tried) == set()
+    assert finding.reduction.method == Reduction.of("catis", r=1).method
+
+
+def test_the_same_seed_looks_at_the_same_candidates_in_the_same_order():
+    (first, found), (again, same), (other, _) = searched(LEVERS), searched(LEVERS), searched(LEVERS, seed=1)
+    assert first == again
+    assert found == same
+    assert first != other
