@@ -15,14 +15,6 @@ from catis.hosts.hf_parts import HfBlockParts
 from catis.hosts.hooks import PLAIN, Convention
 
 
-def _none(model: Any) -> tuple[int, ...]:
-    return ()
-
-
-def _nothing(model: Any) -> str | None:
-    return None
-
-
 @dataclass(frozen=True)
 class Family:
     """One modeling file of transformers.
@@ -35,8 +27,8 @@ class Family:
         parts: Adapter of a block.
         embed: Runs the model's embedding: a `hf_readout.Embed`, or one of `tower_readout` where `packed`.
         finish: Runs what comes after the blocks, likewise.
-        num_prefix: Prefix tokens of a model.
-        has_cls: Whether token 0 is a CLS token.
+        prefix: Prefix tokens that every model of it has, CLS first; a model with none has no CLS either.
+        registers: Whether as many more follow as its configuration says.
         model: Ending of the class whose forward runs the blocks.
         block: Ending of the class of its blocks.
         attention: Ending of the class that holds the projections; several with a bar between them.
@@ -55,17 +47,26 @@ class Family:
     parts: Callable[[Any], HfBlockParts]
     embed: Callable[..., Any]
     finish: Callable[..., ModelOutput]
-    num_prefix: Callable[[Any], int]
-    has_cls: bool = True
+    prefix: int = 1
+    registers: bool = False
     model: str = "Model"
     block: str = "Layer"
     attention: str = "Attention"
     packed: bool = False
-    windowed: Callable[[Any], tuple[int, ...]] = _none
-    taken: Callable[[Any], tuple[int, ...]] = _none
+    windowed: Callable[[Any], tuple[int, ...]] = lambda model: ()
+    taken: Callable[[Any], tuple[int, ...]] = lambda model: ()
     backbone: bool = False
     block_returns: Convention = PLAIN
-    refuses: Callable[[Any], str | None] = _nothing
+    refuses: Callable[[Any], str | None] = lambda model: None
+
+    @property
+    def has_cls(self) -> bool:
+        """Whether token 0 is a CLS token."""
+        return self.prefix > 0
+
+    def num_prefix(self, model: Any) -> int:
+        """Prefix tokens of a model."""
+        return self.prefix + (int(model.config.num_register_tokens) if self.registers else 0)
 
     def known(self, ending: str) -> type[Any]:
         """A class of this family as transformers defines it."""
@@ -84,23 +85,3 @@ class Family:
 def modeling(package: str) -> str:
     """Name of the module of a modeling file."""
     return f"transformers.models.{package}.modeling_{package}"
-
-
-def no_prefix(model: Any) -> int:
-    """Prefix tokens of a model that has none."""
-    return 0
-
-
-def cls(model: Any) -> int:
-    """Prefix tokens of a model with CLS."""
-    return 1
-
-
-def cls_and_distillation(model: Any) -> int:
-    """Prefix tokens of a model with CLS and distillation token."""
-    return 2
-
-
-def cls_and_registers(model: Any) -> int:
-    """Prefix tokens of a model with CLS and registers."""
-    return 1 + int(model.config.num_register_tokens)

@@ -32,7 +32,7 @@ def forward_like(base: Any) -> Callable[..., ModelOutput]:
     """The reduced forward of a model class: (model, reduction, the arguments of its own forward)."""
     parameters = dict(list(inspect.signature(base.forward).parameters.items())[1:])
     names = tuple(parameters)
-    needed = [name for name, parameter in parameters.items() if _is_needed(parameter)]
+    needed = [name for name, one in parameters.items() if one.default is one.empty and one.kind is not one.VAR_KEYWORD]
     inputs = tuple(name for name in names if name not in ("attention_mask", "kwargs"))
 
     def forward(model: Any, reduction: Reduction, *args: Any, record: Recorder | None = None, **kwargs: Any) -> Any:
@@ -85,10 +85,6 @@ def run(
     if wanted is not None:
         output["hidden_states"] = tuple(hidden)
     return output
-
-
-def _is_needed(parameter: inspect.Parameter) -> bool:
-    return parameter.default is inspect.Parameter.empty and parameter.kind is not inspect.Parameter.VAR_KEYWORD
 
 
 def _refuse(model: Any, flags: dict[str, Any]) -> None:

@@ -11,6 +11,9 @@ from catis.core.parts import BlockParts, Projection
 from catis.hosts.hf_parts import HfBlockParts, scale_of, split_heads
 from catis.hosts.hooks import Convention, heard_attention, refuse_hooks
 
+IN_A_TUPLE = Convention(pack=lambda tokens: (tokens,), unpack=lambda output: output[0])
+"""How Data2Vec's blocks and their attention return tokens."""
+
 
 class NestedParts(HfBlockParts):
     """What the blocks with the older nesting of modules share: the projections lie one module further in."""
@@ -25,10 +28,6 @@ class NestedParts(HfBlockParts):
         refuse_hooks(self.attention, "the attention module around it")
         return heard_attention(self, self.block.attention)
 
-    def norm(self, x: Tensor) -> Tensor:
-        """LN1."""
-        return self.block.layernorm_before(x)  # type: ignore[no-any-return]
-
     def project(self, features: Tensor, positions: Tensor | None, rows: int | None = None) -> Projection:
         """The model's own query, key and value."""
         attn = self.attention
@@ -41,26 +40,17 @@ class NestedParts(HfBlockParts):
         """Output projection and dropout."""
         return self.block.attention.output(heads.transpose(1, 2).flatten(2), features)  # type: ignore[no-any-return]
 
-    def add_attention(self, x: Tensor, update: Tensor) -> Tensor:
-        """Residual."""
-        return update + x
-
 
 class VideoMaeBlockParts(NestedParts):
     """VideoMAELayer."""
 
     def add_mlp(self, x: Tensor) -> Tensor:
         """Second half of the block; its output module adds the residual."""
-        block = self.block
-        return block.output(block.intermediate(block.layernorm_after(x)), x)  # type: ignore[no-any-return]
+        return self.block.output(self.block.intermediate(self.norm_mlp(x)), x)  # type: ignore[no-any-return]
 
 
 class VitPoseBlockParts(NestedParts):
     """VitPoseBackboneLayer with one expert."""
-
-    def add_mlp(self, x: Tensor) -> Tensor:
-        """Second half of the block."""
-        return self.block.mlp(self.block.layernorm_after(x)) + x  # type: ignore[no-any-return]
 
 
 class Data2VecBlockParts(NestedParts):
@@ -69,8 +59,7 @@ class Data2VecBlockParts(NestedParts):
     def heard(self) -> BlockParts:
         """These parts, with whoever listens to the outer attention module, which returns a tuple."""
         refuse_hooks(self.attention, "the attention module around it")
-        convention = Convention(pack=lambda tokens: (tokens,), unpack=lambda output: output[0])
-        return heard_attention(self, self.block.attention, convention)
+        return heard_attention(self, self.block.attention, IN_A_TUPLE)
 
     def mix(self, projection: Projection, bias: Tensor | None) -> Tensor:
         """Fused or explicit attention, as the module is."""
@@ -89,7 +78,7 @@ class Data2VecBlockParts(NestedParts):
     def add_mlp(self, x: Tensor) -> Tensor:
         """Second half of the block, with lambda_2 and DropPath."""
         block = self.block
-        update = block.output(block.intermediate(block.layernorm_after(x)))
+        update = block.output(block.intermediate(self.norm_mlp(x)))
         return block.drop_path(_scaled(block.lambda_2, update)) + x  # type: ignore[no-any-return]
 
 

@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 import sys
-from abc import ABC, abstractmethod
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, ClassVar
 
 import torch
 from torch import Tensor
@@ -21,8 +20,16 @@ _WITH_WEIGHTS = Convention(pack=lambda tokens: (tokens, None), unpack=lambda out
 
 
 @dataclass(frozen=True)
-class HfBlockParts(ABC):
-    """What the layouts share: separate projections, and attention by the implementation that the model is set to."""
+class HfBlockParts:
+    """What the layouts share: separate projections, and attention by the implementation that the model is set to.
+
+    A layout differs in the names below, and in what stands around the two residual sums.
+    """
+
+    norms: ClassVar[tuple[str, str]] = ("layernorm_before", "layernorm_after")
+    """Attributes of the block that are LN1 and LN2."""
+    last: ClassVar[str] = "o_proj"
+    """Attribute of the attention that is its output projection."""
 
     block: Any
 
@@ -59,27 +66,27 @@ class HfBlockParts(ABC):
 
     def output(self, heads: Tensor, features: Tensor) -> Tensor:
         """Output projection."""
-        return self.attention.o_proj(heads.transpose(1, 2).flatten(2))  # type: ignore[no-any-return]
+        return getattr(self.attention, self.last)(heads.transpose(1, 2).flatten(2))  # type: ignore[no-any-return]
 
-    @abstractmethod
     def norm(self, x: Tensor) -> Tensor:
         """LN1."""
+        return getattr(self.block, self.norms[0])(x)  # type: ignore[no-any-return]
 
-    @abstractmethod
+    def norm_mlp(self, x: Tensor) -> Tensor:
+        """LN2."""
+        return getattr(self.block, self.norms[1])(x)  # type: ignore[no-any-return]
+
     def add_attention(self, x: Tensor, update: Tensor) -> Tensor:
         """First residual."""
+        return x + update
 
-    @abstractmethod
     def add_mlp(self, x: Tensor) -> Tensor:
         """Second half of the block."""
+        return x + self.block.mlp(self.norm_mlp(x))  # type: ignore[no-any-return]
 
 
 class VitBlockParts(HfBlockParts):
     """ViTLayer, and its copies in DeiT, ViT-MAE and I-JEPA."""
-
-    def norm(self, x: Tensor) -> Tensor:
-        """LN1."""
-        return self.block.layernorm_before(x)  # type: ignore[no-any-return]
 
     def add_attention(self, x: Tensor, update: Tensor) -> Tensor:
         """Residual with dropout."""
@@ -87,16 +94,13 @@ class VitBlockParts(HfBlockParts):
 
     def add_mlp(self, x: Tensor) -> Tensor:
         """Second half of the block."""
-        block = self.block
-        return block.dropout(block.mlp(block.layernorm_after(x))) + x  # type: ignore[no-any-return]
+        return self.block.dropout(self.block.mlp(self.norm_mlp(x))) + x  # type: ignore[no-any-return]
 
 
 class DinoBlockParts(HfBlockParts):
     """Dinov2Layer (with and without registers) and DINOv3ViTLayer, whose keys are rotated."""
 
-    def norm(self, x: Tensor) -> Tensor:
-        """LN1."""
-        return self.block.norm1(x)  # type: ignore[no-any-return]
+    norms = ("norm1", "norm2")
 
     def project(self, features: Tensor, positions: Tensor | None, rows: int | None = None) -> Projection:
         """Projections; with rotary positions (one row of cos and sin per patch token) also the model's rotation.
@@ -119,11 +123,13 @@ class DinoBlockParts(HfBlockParts):
     def add_mlp(self, x: Tensor) -> Tensor:
         """Second half of the block."""
         block = self.block
-        return block.drop_path(block.layer_scale2(block.mlp(block.norm2(x)))) + x  # type: ignore[no-any-return]
+        return block.drop_path(block.layer_scale2(block.mlp(self.norm_mlp(x)))) + x  # type: ignore[no-any-return]
 
 
 class ClipBlockParts(HfBlockParts):
     """CLIPEncoderLayer and SiglipEncoderLayer."""
+
+    norms, last = ("layer_norm1", "layer_norm2"), "out_proj"
 
     @property
     def attention(self) -> Any:
@@ -133,22 +139,6 @@ class ClipBlockParts(HfBlockParts):
     def heard(self) -> BlockParts:
         """These parts, with whoever listens to the attention, which is called by keyword."""
         return heard_attention(self, self.attention, _WITH_WEIGHTS._replace(keyword="hidden_states"))
-
-    def norm(self, x: Tensor) -> Tensor:
-        """LN1."""
-        return self.block.layer_norm1(x)  # type: ignore[no-any-return]
-
-    def output(self, heads: Tensor, features: Tensor) -> Tensor:
-        """Output projection, under its name here."""
-        return self.attention.out_proj(heads.transpose(1, 2).flatten(2))  # type: ignore[no-any-return]
-
-    def add_attention(self, x: Tensor, update: Tensor) -> Tensor:
-        """Residual."""
-        return x + update
-
-    def add_mlp(self, x: Tensor) -> Tensor:
-        """Second half of the block."""
-        return x + self.block.mlp(self.block.layer_norm2(x))  # type: ignore[no-any-return]
 
 
 def split_heads(tokens: Tensor, head_dim: int) -> Tensor:
