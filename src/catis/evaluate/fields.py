@@ -15,10 +15,10 @@ from torch import nn
 from catis.core.budget import removed_from
 from catis.core.reduction import Reduction
 from catis.diagnostics.estimates import wilson
+from catis.evaluate.images import Images
 from catis.evaluate.loaded import LoadedModel
 from catis.evaluate.metrics import agreement
 from catis.evaluate.predict import Predicted
-from catis.evaluate.prepared import Images
 from catis.macs import compare_macs
 from catis.recipes.made import versions
 from catis.runs.predictions import Predictions

@@ -18,7 +18,7 @@ from catis.data.images import BrokenImage
 from catis.data.preprocessing import Pixels, Preprocessing
 from catis.errors import CatisError, is_out_of_memory
 from catis.evaluate.clips import mean_views
-from catis.evaluate.prepared import Images
+from catis.evaluate.images import Images
 from catis.inference import evaluating
 from catis.runs.predictions import Predictions
 from catis.runs.spec import RunSpec

@@ -12,9 +12,9 @@ from catis.api import applied
 from catis.core.reduction import Reduction
 from catis.evaluate.cache import ImageCache
 from catis.evaluate.fields import cost_of, environment_of, identity_of, outcome_of
+from catis.evaluate.images import Images
 from catis.evaluate.loaded import LoadedModel, load
 from catis.evaluate.predict import Progress, predict
-from catis.evaluate.prepared import Images
 from catis.runs.identity import run_name
 from catis.runs.predictions import Predictions
 from catis.runs.record import Record
