@@ -11,11 +11,11 @@ from pathlib import Path
 from catis import hosts
 from catis.app import views
 from catis.app.answering import Answer, Settings, answer
-from catis.app.checking import diagnosed, diagnosis_view
 from catis.app.choices import Choices
 from catis.app.downloads import zipped
 from catis.app.onnx_model import OnnxModel
 from catis.app.photos import Photo
+from catis.app.tabs import diagnosed, diagnosis_view
 from catis.errors import CatisError, is_out_of_memory
 
 DROP = "Drop a photo, or take one of the examples."

@@ -11,7 +11,7 @@ from torch import Tensor
 from catis.data.preprocessing import Preprocessing
 from catis.data.video import ClipFolder
 from catis.data.video_decode import import_av
-from catis.data.video_names import ClipData
+from catis.data.video_lists import ClipData
 from catis.evaluate.sources import OpenData, file_facts, open_data
 from catis.runs.spec import DataSpec
 

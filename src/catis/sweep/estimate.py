@@ -9,7 +9,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from catis import hosts
-from catis.data.video_names import ClipData
+from catis.data.video_lists import ClipData
 from catis.evaluate.predict import predict
 from catis.evaluate.prepared import Labels, PreparedImages
 from catis.runs.spec import RunSpec
