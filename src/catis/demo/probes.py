@@ -13,10 +13,10 @@ from catis import hosts
 from catis.data.batches import batches
 from catis.data.corruptions import corrupt
 from catis.data.images import ImageArrays
-from catis.demo.images import View
 from catis.demo.settings import Settings
 from catis.diagnostics.correlation import matched_levels
 from catis.diagnostics.estimates import PerBlock
+from catis.evaluate.prepared import PreparedImages
 from catis.health.probes import ReducedProbe, VanillaProbe
 from catis.inference import batch_images
 from catis.methods.catis import Catis
@@ -48,7 +48,7 @@ class Probed:
     matched: tuple[float, ...]
 
 
-def probe(model: nn.Module, name: str, clean: View, settings: Settings) -> Probed:
+def probe(model: nn.Module, name: str, clean: PreparedImages, settings: Settings) -> Probed:
     """Probe one model: clean images beside noisy ones for rho_s, and every method at one r for rho_off."""
     r, preprocessing = settings.probe_amount(name), hosts.find(model).preprocessing()
     vanilla = VanillaProbe(model, Catis())

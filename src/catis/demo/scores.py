@@ -15,9 +15,10 @@ from torch import nn
 from catis.api import applied
 from catis.core.reduction import Reduction
 from catis.data.preprocessing import Preprocessing
-from catis.demo.images import View
+from catis.demo.images import in_batches
 from catis.demo.workers import Task, Workers
 from catis.evaluate.predict import predict
+from catis.evaluate.prepared import PreparedImages
 from catis.runs.predictions import Predictions
 from catis.runs.spec import DataSpec, ModelSpec, RunSpec
 from catis.zoo.models import DEPTHS
@@ -49,16 +50,16 @@ class Scores:
         >>> net, views = zoo.load("tiny-6"), make_views(Settings(clean=6, shifted=3))
         >>> with Workers({"tiny-6": net}) as workers:
         ...     scores = Scores("tiny-6", hosts.find(net).preprocessing(), views, 4, workers)
-        ...     _ = workers.run(scores.tasks("clean", [Reduction.of("tome", r=4)]))
+        ...     _ = list(workers.run(scores.tasks("clean", [Reduction.of("tome", r=4)])))
         >>> len(scores.predictions("clean", Reduction.of("tome", r=4)))
         6
     """
 
     def __init__(
-        self, name: str, preprocessing: Preprocessing, views: Mapping[str, View], batch: int, workers: Workers
+        self, name: str, preprocessing: Preprocessing, views: Mapping[str, PreparedImages], batch: int, workers: Workers
     ) -> None:
         self.name, self.depth = name, DEPTHS[name]
-        self.views = {view: images.batches(batch) for view, images in views.items()}
+        self.views = {view: in_batches(images, batch) for view, images in views.items()}
         self._preprocessing, self._workers = preprocessing, workers
         self._spec = RunSpec(ModelSpec(name), DataSpec("zoo-clean"), batch_size=batch, on_error="raise")
         self._passes: dict[tuple[str, Reduction], dict[int, _Pass]] = {}

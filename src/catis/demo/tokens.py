@@ -8,7 +8,7 @@ from torch import nn
 from catis import hosts
 from catis.api import applied
 from catis.core.reduction import Reduction
-from catis.demo.images import View
+from catis.evaluate.prepared import PreparedImages
 from catis.inference import batch_images
 from catis.pictures.canvas import below
 from catis.pictures.classes import describe_change, name_classes
@@ -20,7 +20,7 @@ SHOWN, CLASSES = 4, 24
 
 
 def token_picture(
-    model: nn.Module, name: str, view: View, before: list[int], reduction: Reduction
+    model: nn.Module, name: str, view: PreparedImages, before: list[int], reduction: Reduction
 ) -> tuple[Image.Image, str]:
     """Layouts of four images at four depths, and a caption that says what the model made of them.
 
@@ -33,7 +33,7 @@ def token_picture(
         before: Class that the vanilla model predicts of each image of the view.
         reduction: What to draw.
     """
-    few = min(len(view), CLASSES)
+    few = min(len(view.pixels), CLASSES)
     chosen = list(range(0, few, max(few // SHOWN, 1)))[:SHOWN]
     with applied(model, reduction):
         traced = trace(model, batch_images(view.pixels[chosen], hosts.find(model).preprocessing(), model))
@@ -41,7 +41,7 @@ def token_picture(
     assert after is not None
     called = name_classes(model)
     told = [
-        f"Image {number + 1}: {describe_change(called(before[at]), called(now), called(int(view.labels[at])))}."
+        f"Image {number + 1}: {describe_change(called(before[at]), called(now), called(int(view.about.labels[at])))}."
         for number, (at, now) in enumerate(zip(chosen, after.tolist(), strict=True))
     ]
     looks = [Look(heat_maps=False, legend=at == len(chosen) - 1) for at in range(len(chosen))]  # one legend, at the end
