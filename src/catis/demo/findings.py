@@ -12,10 +12,9 @@ from torch import nn
 from catis import hosts, zoo
 from catis.core.reduction import Reduction
 from catis.demo.at_cost import CONSTANT, rivals_at_cost
-from catis.demo.images import make_views
 from catis.demo.limits import Law, Limit, find_limit, fit_laws
 from catis.demo.probes import Probed, probe
-from catis.demo.scores import VANILLA, Scores
+from catis.demo.scores import VANILLA, Scores, make_views
 from catis.demo.settings import OURS, Settings
 from catis.demo.tokens import token_picture
 from catis.demo.workers import Task, Workers

@@ -78,7 +78,9 @@ def predict(
                     raise
                 smaller = int(decay_batch_step(batch_size)) if retry else 0  # type: ignore[no-untyped-call]
                 if smaller < 1:
-                    raise CatisError(_no_memory(batch_size, retry)) from error
+                    advice = "even one image at a time is too much for it"
+                    advice = advice if retry else "pass --retry, or a smaller --batch-size"
+                    raise CatisError(f"out of memory with {batch_size} images per batch: {advice}") from error
                 batch_size = smaller
             if torch.cuda.is_available():
                 torch.cuda.empty_cache()
@@ -171,8 +173,3 @@ def _placed(model: nn.Module, spec: RunSpec) -> Iterator[Callable[[Tensor], Tens
 
     with evaluating(net):
         yield run
-
-
-def _no_memory(batch_size: int, retry: bool) -> str:
-    advice = "even one image at a time is too much for it" if retry else "pass --retry, or a smaller --batch-size"
-    return f"out of memory with {batch_size} images per batch: {advice}"

@@ -13,8 +13,7 @@ from catis.data.preprocessing import Preprocessing
 from catis.errors import UnsupportedModelError
 from catis.hosts import hf_check, hf_classifiers, hf_cost, hf_model
 from catis.hosts.correction import Correction
-from catis.hosts.cost import ModelCost, linears_in
-from catis.hosts.facts import BlockLinears, ModelFacts
+from catis.hosts.cost import BlockLinears, ModelCost, ModelFacts, linears_in
 from catis.hosts.handle import Handle
 from catis.hosts.hf_cost import image_size
 from catis.hosts.hf_families import family_of

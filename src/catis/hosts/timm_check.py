@@ -12,7 +12,7 @@ from timm.models.vision_transformer import Block, VisionTransformer
 from torch import nn
 
 from catis.errors import UnsupportedModelError
-from catis.hosts.facts import ModelFacts
+from catis.hosts.cost import ModelFacts
 
 SUPPORTED = (
     "timm VisionTransformer (ViT, DeiT, distilled DeiT, DeiT-III, DINOv2, CLIP, SigLIP, register and average-pool "

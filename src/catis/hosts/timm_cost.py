@@ -8,8 +8,7 @@ from timm.models.eva import Eva
 from torch import nn
 
 from catis.errors import UnsupportedModelError
-from catis.hosts.cost import BlockCost, ModelCost, linear_shapes
-from catis.hosts.facts import BlockLinears
+from catis.hosts.cost import BlockCost, BlockLinears, ModelCost, linear_shapes
 
 
 def weights_of(*modules: nn.Module | None) -> int:

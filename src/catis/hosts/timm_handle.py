@@ -11,8 +11,7 @@ from catis.core.block import Recorder
 from catis.core.reduction import Reduction
 from catis.data.preprocessing import Preprocessing
 from catis.hosts import timm_check, timm_cost, timm_embed, timm_model
-from catis.hosts.cost import ModelCost, linears_in
-from catis.hosts.facts import BlockLinears, ModelFacts
+from catis.hosts.cost import BlockLinears, ModelCost, ModelFacts, linears_in
 from catis.hosts.handle import Handle
 from catis.hosts.imagenet import imagenet_info
 from catis.hosts.swap import base_class, vanilla_unless_reduced

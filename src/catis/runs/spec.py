@@ -1,4 +1,4 @@
-"""What is to be run, as plain data: a model, a reduction, a data set, and how to compute."""
+"""What is to be run, as plain data: a model, a reduction, a data set, how and where to compute."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any, Literal
 
+import torch
 from torch import nn
 
 from catis import hosts
@@ -153,3 +154,23 @@ class RunSpec:
     def vanilla(self) -> RunSpec:
         """The same run of the vanilla model."""
         return replace(self, reduction=Reduction.none(), correction=None)
+
+
+def choose_device(asked: str | None = None) -> str:
+    """The device asked for, or CUDA if there is one, or else the CPU.
+
+    Raises:
+        ValueError: There is no such device here.
+
+    Example:
+        >>> choose_device("cpu")
+        'cpu'
+    """
+    if asked is None:
+        return "cuda" if torch.cuda.is_available() else "cpu"
+    try:
+        torch.zeros(1, device=torch.device(asked)).item()
+    except (RuntimeError, AssertionError, NotImplementedError) as error:
+        why = str(error).strip().splitlines()[0]
+        raise ValueError(f"device={asked!r} cannot be used here; expected cpu, cuda or cuda:N ({why})") from error
+    return asked

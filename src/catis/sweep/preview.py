@@ -8,8 +8,7 @@ from pathlib import Path
 
 from catis.runs.store import Store
 from catis.sweep.checks import look_for_inputs
-from catis.sweep.costs import costs
-from catis.sweep.estimate import estimate
+from catis.sweep.costs import costs, estimate
 from catis.sweep.events import Events
 from catis.sweep.groups import open_groups
 from catis.sweep.jobs import Job

@@ -43,9 +43,7 @@ class _Sent:
 class _Open:
     """A group whose model and images are in the object store, and runs that wait for its vanilla one."""
 
-    model: Any
-    images: Any
-    vanilla: Any = None
+    shared: Shared
     waiting: list[_Sent] = field(default_factory=list)
 
 
@@ -93,11 +91,10 @@ class Scheduler:
         for note in group.images.notes:
             self._events.noted(note)
         in_memory = replace(images, pixels=np.asarray(images.pixels))  # a mapped file is not what workers can share
-        opened = _Open(self._model[1], self._ray.put(in_memory))
+        vanilla = None if group.vanilla is None else self._ray.put(group.vanilla)
+        opened = _Open(Shared(self._model[1], self._ray.put(in_memory), vanilla))
         tasks = [_Sent(task, opened) for task in group.todo]
-        if group.vanilla is not None:
-            opened.vanilla = self._ray.put(group.vanilla)
-        if opened.vanilla is not None or not group.todo[0].job.is_vanilla:
+        if vanilla is not None or not group.todo[0].job.is_vanilla:
             self._ready.extend(tasks)
         else:
             self._ready.append(tasks[0])
@@ -109,8 +106,7 @@ class Scheduler:
             worker, sent = self._idle.pop(), self._ready.popleft()
             job, identity = sent.task
             self._events.started(job, worker.pid)
-            shared = Shared(sent.group.model, sent.group.images, sent.group.vanilla)
-            self._running[worker.handle.run.remote(job.spec, identity, shared)] = worker, sent
+            self._running[worker.handle.run.remote(job.spec, identity, sent.group.shared)] = worker, sent
         if self._ready and not self._running:
             raise CatisError("no worker is left and none could be started; run the same command again to go on")
         return bool(self._running)
@@ -150,6 +146,6 @@ class Scheduler:
     def _release(self, group: _Open, predictions: Predictions) -> None:
         """The vanilla run of a group is done, so the others may go."""
         if group.waiting:
-            group.vanilla = self._ray.put(predictions)
+            group.shared = replace(group.shared, vanilla=self._ray.put(predictions))
             self._ready.extend(group.waiting)
             group.waiting = []
