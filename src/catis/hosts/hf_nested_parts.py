@@ -8,8 +8,8 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from catis.core.parts import BlockParts, Projection
-from catis.hosts.hf_parts import HfBlockParts, scale_of, split_heads
-from catis.hosts.hooks import Convention, heard_attention, refuse_hooks
+from catis.hosts.hf_parts import HfBlockParts
+from catis.hosts.hooks import PLAIN, Convention, heard_attention, refuse_hooks
 
 IN_A_TUPLE = Convention(pack=lambda tokens: (tokens,), unpack=lambda output: output[0])
 """How Data2Vec's blocks and their attention return tokens."""
@@ -17,6 +17,8 @@ IN_A_TUPLE = Convention(pack=lambda tokens: (tokens,), unpack=lambda output: out
 
 class NestedParts(HfBlockParts):
     """What the blocks with the older nesting of modules share: the projections lie one module further in."""
+
+    projections, head_size, convention = ("query", "key", "value"), "attention_head_size", PLAIN
 
     @property
     def attention(self) -> Any:
@@ -26,15 +28,7 @@ class NestedParts(HfBlockParts):
     def heard(self) -> BlockParts:
         """These parts, with whoever listens to the outer attention module, which ends with the output projection."""
         refuse_hooks(self.attention, "the attention module around it")
-        return heard_attention(self, self.block.attention)
-
-    def project(self, features: Tensor, positions: Tensor | None, rows: int | None = None) -> Projection:
-        """The model's own query, key and value."""
-        attn = self.attention
-        size = attn.attention_head_size
-        query = split_heads(attn.query(features[:, :rows]), size)
-        key, value = (split_heads(proj(features), size) for proj in (attn.key, attn.value))
-        return Projection(query, key, value, key, scale_of(attn))
+        return heard_attention(self, self.block.attention, self.convention)
 
     def output(self, heads: Tensor, features: Tensor) -> Tensor:
         """Output projection and dropout."""
@@ -56,10 +50,7 @@ class VitPoseBlockParts(NestedParts):
 class Data2VecBlockParts(NestedParts):
     """Data2VecVisionLayer without relative positions; its attention class says which kernel it is, not the config."""
 
-    def heard(self) -> BlockParts:
-        """These parts, with whoever listens to the outer attention module, which returns a tuple."""
-        refuse_hooks(self.attention, "the attention module around it")
-        return heard_attention(self, self.block.attention, IN_A_TUPLE)
+    convention = IN_A_TUPLE
 
     def mix(self, projection: Projection, bias: Tensor | None) -> Tensor:
         """Fused or explicit attention, as the module is."""

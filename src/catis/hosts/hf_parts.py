@@ -16,7 +16,7 @@ from catis.hosts.hooks import Convention, heard_attention
 # Implementations known to add a float (B, 1, 1, N) mask to the logits. Flash kernels take none, and would drop it.
 _ADDS_BIAS = ("eager", "sdpa")
 # Attention of transformers returns its weights too, which a fused kernel does not have.
-_WITH_WEIGHTS = Convention(pack=lambda tokens: (tokens, None), unpack=lambda output: output[0])
+WITH_WEIGHTS = Convention(pack=lambda tokens: (tokens, None), unpack=lambda output: output[0])
 
 
 @dataclass(frozen=True)
@@ -28,8 +28,14 @@ class HfBlockParts:
 
     norms: ClassVar[tuple[str, str]] = ("layernorm_before", "layernorm_after")
     """Attributes of the block that are LN1 and LN2."""
+    projections: ClassVar[tuple[str, str, str]] = ("q_proj", "k_proj", "v_proj")
+    """Attributes of the attention that make query, key and value."""
     last: ClassVar[str] = "o_proj"
     """Attribute of the attention that is its output projection."""
+    head_size: ClassVar[str] = "head_dim"
+    """Attribute of the attention that is the width of a head."""
+    convention: ClassVar[Convention] = WITH_WEIGHTS
+    """How the block calls its attention."""
 
     block: Any
 
@@ -40,13 +46,14 @@ class HfBlockParts:
 
     def heard(self) -> BlockParts:
         """These parts, with whoever listens to the attention."""
-        return heard_attention(self, self.attention, _WITH_WEIGHTS)
+        return heard_attention(self, self.attention, self.convention)
 
     def project(self, features: Tensor, positions: Tensor | None, rows: int | None = None) -> Projection:
-        """The model's own q_proj, k_proj and v_proj."""
-        attn = self.attention
-        query = split_heads(attn.q_proj(features[:, :rows]), attn.head_dim)
-        key, value = (split_heads(proj(features), attn.head_dim) for proj in (attn.k_proj, attn.v_proj))
+        """The model's own query, key and value."""
+        attn, (first, *others) = self.attention, self.projections
+        size = getattr(attn, self.head_size)
+        query = split_heads(getattr(attn, first)(features[:, :rows]), size)
+        key, value = (split_heads(getattr(attn, name)(features), size) for name in others)
         return Projection(query, key, value, key, scale_of(attn))
 
     def mix(self, projection: Projection, bias: Tensor | None) -> Tensor:
@@ -130,15 +137,12 @@ class ClipBlockParts(HfBlockParts):
     """CLIPEncoderLayer and SiglipEncoderLayer."""
 
     norms, last = ("layer_norm1", "layer_norm2"), "out_proj"
+    convention = WITH_WEIGHTS._replace(keyword="hidden_states")
 
     @property
     def attention(self) -> Any:
         """The module that holds the projections."""
         return self.block.self_attn
-
-    def heard(self) -> BlockParts:
-        """These parts, with whoever listens to the attention, which is called by keyword."""
-        return heard_attention(self, self.attention, _WITH_WEIGHTS._replace(keyword="hidden_states"))
 
 
 def split_heads(tokens: Tensor, head_dim: int) -> Tensor:

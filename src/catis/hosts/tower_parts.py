@@ -8,9 +8,9 @@ from typing import Any, NamedTuple
 import torch
 from torch import Tensor
 
-from catis.core.parts import BlockParts, Projection
+from catis.core.parts import Projection
 from catis.hosts.hf_parts import HfBlockParts, own_function, scale_of, split_heads
-from catis.hosts.hooks import heard_attention
+from catis.hosts.hooks import PLAIN
 
 
 class Windows(NamedTuple):
@@ -60,17 +60,13 @@ class QwenBlockParts(HfBlockParts):
         windows: The windows that a windowed block attends in; None where every token sees all of its image.
     """
 
-    norms, last = ("norm1", "norm2"), "proj"
+    norms, last, convention = ("norm1", "norm2"), "proj", PLAIN
     windows: Windows | None = None
 
     @property
     def attention(self) -> Any:
         """The module that holds the projections."""
         return self.block.attn
-
-    def heard(self) -> BlockParts:
-        """These parts, with whoever listens to the attention."""
-        return heard_attention(self, self.attention)
 
     def project(self, features: Tensor, positions: Tensor | None, rows: int | None = None) -> Projection:
         """The model's own qkv and rotation."""
