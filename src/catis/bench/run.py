@@ -69,8 +69,7 @@ def _placed(model: nn.Module, settings: Settings) -> nn.Module:
     first = next(model.parameters())
     if first.device == settings.place and first.dtype == settings.precision.weights:
         return model
-    placed: nn.Module = copy.deepcopy(model).to(settings.place, settings.precision.weights)
-    return placed
+    return copy.deepcopy(model).to(settings.place, settings.precision.weights)
 
 
 def _rig(settings: Settings) -> dict[str, Any]:

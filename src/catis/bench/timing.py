@@ -109,8 +109,7 @@ def _timer(step: Step, threads: int) -> Timer:
 
 def _once(timer: Timer) -> float:
     """Seconds of one pass, after one untimed pass: what an autorange of no length does."""
-    measured: float = timer.blocked_autorange(min_run_time=0.0).median
-    return measured
+    return timer.blocked_autorange(min_run_time=0.0).median
 
 
 def _warm_up(step: Step, passes: int, threads: int) -> str:

@@ -16,8 +16,8 @@ from catis.data.batches import Damage
 from catis.data.corruptions import corrupt
 from catis.data.images import BrokenImage, ImageFolder, ImageSource
 from catis.data.preprocessing import Pixels, Preprocessing
-from catis.runs.data_names import CORRUPTED, ZOO
-from catis.runs.spec import DataSpec
+from catis.runs.data_names import ZOO
+from catis.runs.spec import CORRUPTED, DataSpec
 from catis.zoo.dataset import ZooDataset, dataset
 
 ZOO_IMAGES = 2400
@@ -63,12 +63,10 @@ def open_data(spec: DataSpec, preprocessing: Preprocessing) -> OpenData:
     """
     if spec.name in ZOO:
         return _open_zoo(spec, preprocessing)
-    if spec.root is None:
+    root = spec.folder
+    if root is None:
         raise ValueError(f"data {spec.name!r} has no folder: expected one, or one of {', '.join(ZOO)}")
     generated = spec.corruption is not None and spec.name != CORRUPTED
-    root = Path(spec.root)
-    if spec.name == CORRUPTED:
-        root = root / str(spec.corruption) / str(spec.severity)
     source = ImageFolder(root, preprocessing, spec.limit)
     sizes, times = file_facts(root, source.names)
     stamps = [str(root.resolve()), PIL.__version__, times]

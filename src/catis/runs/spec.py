@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
+from pathlib import Path
 from typing import Any, Literal
 
 import torch
@@ -20,6 +21,7 @@ PRECISIONS: tuple[Precision, ...] = ("float32", "bfloat16", "float16", "amp", "a
 INTERPOLATIONS = ("nearest", "bilinear", "bicubic", "box", "hamming", "lanczos")
 """Names that timm and Pillow have for ways to resize."""
 OnError = Literal["skip", "raise"]
+CORRUPTED = "imagenet-c"
 
 
 @dataclass(frozen=True)
@@ -102,6 +104,12 @@ class DataSpec:
     def __post_init__(self) -> None:
         if (self.corruption is None) != (self.severity is None):
             raise ValueError(f"corruption={self.corruption!r}, severity={self.severity!r}: give both or neither")
+
+    @property
+    def folder(self) -> Path | None:
+        """Where its images are: of ImageNet-C, below its corruption and severity; None for the embedded set."""
+        below = (str(self.corruption), str(self.severity)) if self.name == CORRUPTED else ()
+        return None if self.root is None else Path(self.root, *below)
 
     @property
     def title(self) -> str:
