@@ -6,7 +6,7 @@ import sys
 from pathlib import Path
 
 from catis.hosts.hf_families import FAMILIES
-from catis.hosts.refused import REFUSED
+from catis.hosts.lookup import REFUSED
 
 BEGIN = "<!-- list: written by `python docs/listing.py docs/models.md`, do not edit -->"
 END = "<!-- end of list -->"

@@ -5,13 +5,15 @@ from __future__ import annotations
 from typing import Any
 
 from timm.data.config import resolve_data_config
+from timm.models.eva import Eva
 from torch import nn
 
 from catis.core.block import Recorder
 from catis.core.reduction import Reduction
 from catis.data.preprocessing import Preprocessing
-from catis.hosts import timm_check, timm_cost, timm_embed, timm_model
-from catis.hosts.cost import BlockLinears, ModelCost, ModelFacts, linears_in
+from catis.errors import UnsupportedModelError
+from catis.hosts import timm_check, timm_embed, timm_model
+from catis.hosts.cost import BlockCost, BlockLinears, ModelCost, ModelFacts, linear_shapes, linears_in
 from catis.hosts.handle import Handle
 from catis.hosts.imagenet import imagenet_info
 from catis.hosts.swap import base_class, vanilla_unless_reduced
@@ -51,7 +53,22 @@ class TimmHandle(Handle):
 
     def cost(self, input_size: tuple[int, ...] | None = None) -> ModelCost:
         """Sizes for an image of (H, W), the model's own by default."""
-        return timm_cost.cost(self.vit, self.linears(), input_size)
+        model, embed = self.vit, self.vit.patch_embed
+        if not hasattr(embed, "proj") or hasattr(embed, "backbone"):
+            raise UnsupportedModelError(
+                f"{type(embed).__name__} is no patch embedding by one convolution: its MACs are not counted"
+            )
+        height, width = embed.dynamic_feat_size(input_size or embed.img_size)
+        pool, head = model.attn_pool, [model.head, getattr(model, "head_dist", None)]
+        return ModelCost(
+            num_patches=height * width,
+            blocks=tuple(_cost(*block, model.embed_dim) for block in zip(model.blocks, self.linears(), strict=True)),
+            embed_weights=_weights(embed),
+            head_weights=_weights(*head) + (0 if pool is None else _weights(pool.q, pool.proj, pool.mlp)),
+            pool_weights=0 if pool is None else _weights(pool.kv),
+            pool_width=0 if pool is None else pool.num_heads * pool.head_dim * pool.latent_len,
+            pool_prefix=isinstance(model, Eva) or bool(getattr(model, "pool_include_prefix", False)),
+        )
 
     def linears(self) -> list[BlockLinears]:
         """Those of attention and MLP."""
@@ -91,3 +108,15 @@ class TimmHandle(Handle):
             described = (getattr(self.vit, "pretrained_cfg", None) or {}).get("label_descriptions") or {}
             return tuple(described.get(name, name) for name in own)
         return tuple(words.index_to_description(place).partition(",")[0] for place in range(self.num_classes))
+
+
+def _weights(*modules: nn.Module | None) -> int:
+    """Weights (without biases) of all linear and convolution layers in some modules."""
+    layers = (layer for module in modules if module is not None for layer in module.modules())
+    return sum(layer.weight.numel() for layer in layers if isinstance(layer, (nn.Linear, nn.Conv2d)))
+
+
+def _cost(block: Any, linears: BlockLinears, width: int) -> BlockCost:
+    attn, attention, mlp = block.attn, linear_shapes(linears.attention), linear_shapes(linears.mlp)
+    key_value = _weights(attn.k_proj, attn.v_proj) if attn.qkv is None else 2 * _weights(attn.qkv) // 3
+    return BlockCost(width, attn.num_heads, attn.head_dim, attention, mlp, key_value_weights=key_value)
