@@ -23,8 +23,7 @@ from catis.core.state import TokenState
 from catis.core.view import BlockView
 from catis.methods.tome import ToMe
 from catis.native import accelerator, library
-from catis.native.accelerator import Compiled, accelerator_for
-from catis.native.merge import BLENDS
+from catis.native.accelerator import BLENDS, Compiled, accelerator_for
 from catis.registry import create_method
 
 from .compare import CHECKS
