@@ -19,7 +19,7 @@ TIMM = (
     ("distilled DeiT", "VisionTransformerDistilled", ""),
     ("EVA-02, DINOv3, PE, `vit_*_rope_*`", "Eva", "rotary: a merged token keeps its destination's position"),
 )
-"""(families, class, note) of what timm_check.py takes."""
+"""(families, class, note) of what timm_handle.py takes."""
 _PREFIX = {
     "no_prefix": "none",
     "cls": "CLS",

@@ -20,7 +20,7 @@ from catis import hosts
 from catis.app import answering, desk, onnx_model, views
 from catis.app.answering import Settings, answer
 from catis.app.choices import Named, load_choices
-from catis.app.downloads import zipped
+from catis.app.desk import zipped
 from catis.app.photos import Photo
 from catis.app.tabs import NOTHING, curves_view
 from catis.cli import app

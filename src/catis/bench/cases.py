@@ -12,12 +12,11 @@ from torch import Tensor, nn
 
 from catis import hosts
 from catis.bench.exported import load_exported
-from catis.bench.memory import peak_bytes
 from catis.bench.phases import time_phases
 from catis.bench.roofline import Flow, Roofline, token_flow
 from catis.bench.rows import Measured, macs_of
 from catis.bench.settings import Settings
-from catis.bench.timing import Step, Timed, time_rounds
+from catis.bench.timing import Step, Timed, peak_bytes, time_rounds
 from catis.bench.variants import VANILLA, build_variants, compile_model, default_amount, forward_step
 from catis.core.reduction import Reduction
 from catis.errors import is_out_of_memory

@@ -17,7 +17,7 @@ from catis.files import check_writable, write_whole
 from catis.report.table import Table
 
 if TYPE_CHECKING:
-    from catis.evaluate.paired import Pair
+    from catis.evaluate.metrics import Pair
     from catis.runs.record import Record
     from catis.runs.store import Store
 
@@ -48,7 +48,7 @@ def results_command(
     if output is not None:
         check_writable(output)
 
-    from catis.evaluate.paired import paired_differences
+    from catis.evaluate.metrics import paired_differences
     from catis.runs.query import SUMMARY, filter_records, query, timm_table
     from catis.runs.store import Store
 

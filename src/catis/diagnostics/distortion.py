@@ -11,8 +11,7 @@ from torch import Tensor
 from catis.core.block import BlockRecord
 from catis.core.execute import weighted_mean
 from catis.core.plan import EVICTED, Plan
-from catis.diagnostics.axes import draw_blocks
-from catis.diagnostics.estimates import BlockMeans, Estimate
+from catis.diagnostics.estimates import BlockMeans, Estimate, draw_blocks
 
 GROUPS = 20
 """Images are dealt to this many groups in turn, whose means give a jackknife interval in constant memory."""

@@ -12,9 +12,8 @@ from catis.data.preprocessing import Preprocessing
 from catis.data.video_lists import ClipData
 from catis.evaluate.cache import CacheWriter, ImageCache
 from catis.evaluate.classes import map_classes
-from catis.evaluate.clips import open_clips
 from catis.evaluate.prepared import ImageBatch, Labels, PreparedImages
-from catis.evaluate.sources import OpenData, open_data
+from catis.evaluate.sources import OpenData, open_clips, open_data
 from catis.runs.identity import data_fingerprint, digest
 from catis.runs.spec import DataSpec
 

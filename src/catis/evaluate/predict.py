@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, nullcontext
 from copy import deepcopy
@@ -17,7 +18,6 @@ from catis import hosts
 from catis.data.images import BrokenImage
 from catis.data.preprocessing import Pixels, Preprocessing
 from catis.errors import CatisError, is_out_of_memory
-from catis.evaluate.clips import mean_views
 from catis.evaluate.images import Images
 from catis.inference import evaluating
 from catis.runs.predictions import Predictions
@@ -129,6 +129,18 @@ def _logits(
         parts.append(run(preprocessing.normalise(padded, spec.device))[: len(part)])
     logits = torch.cat(parts)
     return mean_views(logits, pixels.shape[1]) if len(inputs) > len(pixels) else logits
+
+
+def mean_views(logits: Tensor, views: int) -> Tensor:
+    """From (B * views, classes) to (B, classes): the softmax is the mean over the views, as in VideoMAE's test.
+
+    Example:
+        >>> both = mean_views(torch.tensor([[0.0, 0.0], [1.0, -1.0]]), views=2)
+        >>> [round(share, 4) for share in both.softmax(1)[0].tolist()]  # of 0.5 and 0.8808
+        [0.6904, 0.3096]
+    """
+    shares = logits.float().log_softmax(1).reshape(-1, views, logits.shape[1])
+    return shares.logsumexp(1) - math.log(views)
 
 
 def _best(logits: Tensor, scored: Tensor | None, spec: RunSpec) -> tuple[Any, Any, Any]:

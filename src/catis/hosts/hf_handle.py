@@ -25,7 +25,7 @@ from catis.hosts.handle import Handle
 from catis.hosts.hf_cost import image_size
 from catis.hosts.hf_families import family_of
 from catis.hosts.hf_family import Family
-from catis.hosts.hf_processor import saved_preprocessing
+from catis.hosts.hf_loading import saved_preprocessing
 from catis.hosts.swap import (
     Reduced,
     base_class,

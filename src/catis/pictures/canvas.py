@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 
 from torch import Tensor
 
-from catis.pictures.outlines import Segment
+from catis.pictures.patches import Segment
 
 MARGIN = 10
 

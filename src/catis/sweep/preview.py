@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from catis.errors import CatisError
-from catis.evaluate.clips import count_items
+from catis.evaluate.sources import count_items
 from catis.runs.spec import DataSpec
 from catis.runs.store import Store
 from catis.sweep.costs import costs, estimate
