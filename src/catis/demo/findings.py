@@ -13,10 +13,9 @@ from catis import hosts, zoo
 from catis.core.reduction import Reduction
 from catis.demo.at_cost import CONSTANT, rivals_at_cost
 from catis.demo.limits import Law, Limit, find_limit, fit_laws
-from catis.demo.probes import Probed, probe
+from catis.demo.probes import Probed, probe, token_picture
 from catis.demo.scores import VANILLA, Scores, make_views
 from catis.demo.settings import OURS, Settings
-from catis.demo.tokens import token_picture
 from catis.demo.workers import Task, Workers
 from catis.evaluate.metrics import Difference, compare
 from catis.evaluate.prepared import PreparedImages

@@ -18,9 +18,8 @@ from transformers.utils import ModelOutput
 from catis.core.block import BlockRecord, Recorder
 from catis.core.reduction import Reduction
 from catis.hosts import tower_model
-from catis.hosts.hf_blocks import EVERY, is_heard, run_family, shown
 from catis.hosts.hf_families import family_of
-from catis.hosts.hf_family import Family
+from catis.hosts.hf_family import EVERY, Family, is_heard, run_family, shown
 from catis.hosts.swap import base_class
 
 # Arguments that describe the full sequence to the attention; once tokens merge they would silently mean something else.

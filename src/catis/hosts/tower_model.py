@@ -19,8 +19,7 @@ from catis.core.execute import unmerge
 from catis.core.parts import BlockParts
 from catis.core.reduction import Reduction
 from catis.core.state import TokenState
-from catis.hosts.hf_blocks import EVERY, run_family
-from catis.hosts.hf_family import Family
+from catis.hosts.hf_family import EVERY, Family, run_family
 from catis.hosts.tower_parts import QwenBlockParts, Windows
 
 
