@@ -24,8 +24,7 @@ from catis.cli.eval import eval_command
 from catis.cli.export import export_command
 from catis.cli.gmacs import gmacs_command
 from catis.cli.listing import methods_command, recipes_command
-from catis.cli.report import report_command
-from catis.cli.results import results_command
+from catis.cli.results import report_command, results_command
 from catis.cli.show import show_command
 from catis.cli.sweep import sweep_command
 from catis.cli.tune import tune_command

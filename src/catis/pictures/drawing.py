@@ -8,8 +8,7 @@ from dataclasses import dataclass
 
 from torch import Tensor
 
-from catis.pictures.canvas import MARGIN, Box, Canvas, Item, Picture, Strokes, Words, below, in_grid
-from catis.pictures.legend import legend
+from catis.pictures.canvas import MARGIN, Box, Canvas, Item, Picture, Strokes, Words, below, in_grid, legend
 from catis.pictures.patches import EvictedStyle, Outlines, heat_map, outlines_of, spatial_layout
 
 _TITLE, _CAPTION = 15, 18
