@@ -12,6 +12,7 @@ from catis.pictures.patches import EvictedStyle, Segment, spatial_layout
 
 MARGIN = 10
 _SIDE, _TEXT = 26, 14
+"""Of the legend: pixels of a sample, and of its words."""
 _EVICTED = {"dim": "dark", "white": "white", "black": "black"}
 _AROUND = ((0.0, 0.0, 1.0, 0.0), (1.0, 0.0, 1.0, 1.0), (1.0, 1.0, 0.0, 1.0), (0.0, 1.0, 0.0, 0.0))
 
