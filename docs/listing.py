@@ -6,7 +6,7 @@ import sys
 from pathlib import Path
 
 from catis.hosts.hf_families import FAMILIES
-from catis.hosts.refused import REFUSED
+from catis.hosts.lookup import REFUSED
 
 BEGIN = "<!-- list: written by `python docs/listing.py docs/models.md`, do not edit -->"
 END = "<!-- end of list -->"
@@ -19,7 +19,7 @@ TIMM = (
     ("distilled DeiT", "VisionTransformerDistilled", ""),
     ("EVA-02, DINOv3, PE, `vit_*_rope_*`", "Eva", "rotary: a merged token keeps its destination's position"),
 )
-"""(families, class, note) of what timm_check.py takes."""
+"""(families, class, note) of what timm_handle.py takes."""
 _PREFIX = {
     "no_prefix": "none",
     "cls": "CLS",

@@ -19,7 +19,7 @@ from PIL import Image
 
 import catis
 from catis.cli import app
-from catis.hosts.refused import REFUSED
+from catis.hosts.lookup import REFUSED
 
 ROOT = Path(__file__).parent.parent
 README = (ROOT / "README.md").read_text()

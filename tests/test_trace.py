@@ -12,8 +12,7 @@ import catis
 import catis.zoo
 from catis.pictures.canvas import below
 from catis.pictures.drawing import Look, layout_figure
-from catis.pictures.outlines import outlines_of
-from catis.pictures.patches import heat_map, patch_grid, spatial_layout
+from catis.pictures.patches import heat_map, outlines_of, patch_grid, spatial_layout
 from catis.pictures.tracing import Trace, quarters
 from tests.hosts.families import build, images
 

@@ -20,9 +20,9 @@ from catis import hosts
 from catis.app import answering, desk, onnx_model, views
 from catis.app.answering import Settings, answer
 from catis.app.choices import Named, load_choices
-from catis.app.curves import NOTHING, curves_view
-from catis.app.downloads import zipped
+from catis.app.desk import zipped
 from catis.app.photos import Photo
+from catis.app.tabs import NOTHING, curves_view
 from catis.cli import app
 from catis.inference import shared_copy
 from catis.models import load_model

@@ -9,10 +9,10 @@ from PIL import Image
 import catis
 from catis import hosts
 from catis.bench import Precision, Roofline
-from catis.bench.memory import peak_bytes
 from catis.bench.phases import attention_is_fused, time_phases
-from catis.bench.reading import seconds_per_image
 from catis.bench.roofline import token_flow
+from catis.bench.run import seconds_per_image
+from catis.bench.timing import peak_bytes
 from catis.bench.variants import build_variants, default_amount
 from catis.data.images import NoImagesError
 from catis.errors import is_out_of_memory

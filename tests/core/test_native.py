@@ -23,8 +23,7 @@ from catis.core.state import TokenState
 from catis.core.view import BlockView
 from catis.methods.tome import ToMe
 from catis.native import accelerator, library
-from catis.native.accelerator import Compiled, accelerator_for
-from catis.native.merge import BLENDS
+from catis.native.accelerator import BLENDS, Compiled, accelerator_for
 from catis.registry import create_method
 
 from .compare import CHECKS
@@ -324,6 +323,9 @@ def test_wrong_arguments_are_errors():
     for wrong in ({"prefix": -1}, {"prefix": 5}, {"prefix": 2}, {"keep": indices["removed"]}, *shared):
         with pytest.raises((ValueError, IndexError)):
             module.decide_tome(1, **{**right, **wrong})
+    for prefix in (-1, 5, 6):  # of five tokens: none is left to choose from
+        with pytest.raises(ValueError, match="the prefix is longer than the sequence"):
+            module.decide_tome(1, **right | {"prefix": prefix})
     with pytest.raises(ValueError, match="score shares memory with content_key"):
         module.decide_tome(1, **right | shared[0])
     for keep in (indices["keep"].repeat(1, 2)[:, ::2], indices["removed"].expand(1, 3)):

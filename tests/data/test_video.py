@@ -9,8 +9,7 @@ from catis.data.images import BrokenImage
 from catis.data.preprocessing import Preprocessing
 from catis.data.video import ClipFolder, read_clip
 from catis.data.video_decode import count_frames, read_frames
-from catis.data.video_lists import ClipList, folder_clips
-from catis.data.video_names import ClipData
+from catis.data.video_lists import ClipData, ClipList, folder_clips
 from catis.data.video_sampling import ClipSampling
 from catis.errors import MissingExtraError
 

@@ -16,8 +16,7 @@ from catis.demo.claims import judge_claims, verdict
 from catis.demo.figures import TITLES, draw_figures
 from catis.demo.findings import run
 from catis.demo.limits import first_loss
-from catis.demo.numbers import numbers_json
-from catis.demo.page import report_files
+from catis.demo.page import numbers_json, report_files
 from catis.demo.settings import Settings, grid, parse_seed
 from catis.demo.tables import cost_table, limit_table, main_table, method_table
 from catis.demo.words import CAVEAT, GLOSSARY, gains

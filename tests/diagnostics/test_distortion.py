@@ -10,8 +10,14 @@ from hypothesis import strategies as st
 import catis
 from catis import hosts
 from catis.core.plan import Plan
-from catis.diagnostics.distortion import Distortion, channel_amounts, cosine_distance, summary_feature
-from catis.diagnostics.replay import Decisions, Replay
+from catis.diagnostics.distortion import (
+    Decisions,
+    Distortion,
+    Replay,
+    channel_amounts,
+    cosine_distance,
+    summary_feature,
+)
 
 IMAGES = torch.randn(3, 3, 64, 64, generator=torch.Generator().manual_seed(0))
 

@@ -10,10 +10,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from catis.report.axes import ticks
 from catis.report.chart import BOTTOM, HEIGHT, LEFT, RIGHT, TOP, WIDTH, Panel, draw, draw_wrapping
 from catis.report.colours import METHODS, OTHERS, SIGNALS
-from catis.report.marks import MARKERS, Line
+from catis.report.marks import MARKERS, Line, ticks
 
 SVG = "{http://www.w3.org/2000/svg}"
 

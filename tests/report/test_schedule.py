@@ -7,7 +7,7 @@ import pytest
 
 from catis.diagnostics.estimates import Estimate
 from catis.report.chart import draw
-from catis.report.schedule import removal_rates, schedule_panels
+from catis.report.diagnosis import removal_rates, schedule_panels
 
 KEPT = {"tuned": [60, 40, 20], "constant r": [43, 22, 11]}
 RHO = {

@@ -57,7 +57,8 @@ def open_onnx(path: Path) -> OnnxModel:
     except RuntimeLoadError as error:
         said = str(error.__cause__).splitlines()[0]
         raise ValueError(f"{path} cannot be opened by ONNX Runtime: {said}") from error
-    metadata = {key: json.loads(value) for key, value in _metadata(session).items()}
+    known = session.get_modelmeta().custom_metadata_map
+    metadata = {key.removeprefix(PREFIX): json.loads(known[key]) for key in known if key.startswith(PREFIX)}
     if "preprocessing" not in metadata:
         raise ValueError(f"{path} does not say how it wants its images: write it with `catis export` of this version")
     recipe = metadata.get("recipe")
@@ -68,11 +69,6 @@ def open_onnx(path: Path) -> OnnxModel:
         None if recipe is None else Recipe.from_json(recipe, str(path)),
         session,
     )
-
-
-def _metadata(session: Any) -> dict[str, str]:
-    known = session.get_modelmeta().custom_metadata_map
-    return {key.removeprefix(PREFIX): value for key, value in known.items() if key.startswith(PREFIX)}
 
 
 def _preprocessing(content: Mapping[str, Any]) -> Preprocessing:

@@ -1,4 +1,4 @@
-"""What a user drops on the page: refused if it is too large or no image, else prepared once for each model."""
+"""Images of the page: what a user drops, refused if it is too large or no image, and examples to try."""
 
 from __future__ import annotations
 
@@ -7,11 +7,14 @@ from pathlib import Path
 
 from PIL import Image, ImageOps, UnidentifiedImageError
 
+from catis.data.images import ImageFolder
 from catis.data.preprocessing import Pixels, Preprocessing
+from catis.zoo import dataset
 
 MOST_BYTES = 20 * 2**20
 MOST_PIXELS = 50_000_000
 """Of one image; a phone's photo has 12 to 50 million."""
+MOST_EXAMPLES = 64
 
 
 @dataclass(frozen=True)
@@ -45,3 +48,24 @@ def _read(path: Path, preprocessing: Preprocessing) -> Pixels:
             return preprocessing.pixels(ImageOps.exif_transpose(image))
     except (UnidentifiedImageError, Image.DecompressionBombError, OSError, SyntaxError, EOFError) as error:
         raise ValueError("This file cannot be read as an image: take a JPEG, PNG or WebP file.") from error
+
+
+def find_examples(folder: Path | None, into: Path) -> list[Path]:
+    """At most 64 images, spread evenly.
+
+    Args:
+        folder: Where they are; None for images of the zoo's test set.
+        into: Where drawn ones are written.
+
+    Raises:
+        NoImagesError: The folder has no images.
+    """
+    if folder is not None:
+        return [folder / name for name in ImageFolder(folder, limit=MOST_EXAMPLES).names]
+    data = dataset("clean", split="test", n=MOST_EXAMPLES)
+    files = []
+    for number in range(len(data)):
+        pixels, label = data[number]
+        files.append(into / f"{data.classes[label]}-{number}.png")
+        Image.fromarray(pixels).save(files[-1])
+    return files

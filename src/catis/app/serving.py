@@ -12,12 +12,10 @@ from pathlib import Path
 from typing import Any
 
 from catis.app.choices import Choices
-from catis.app.curves import NOTHING
 from catis.app.desk import Desk
-from catis.app.examples import find_examples
-from catis.app.photos import MOST_BYTES
+from catis.app.photos import MOST_BYTES, find_examples
 from catis.app.style import CSS, FONTS, MONO
-from catis.app.views import sentence
+from catis.app.tabs import curves_view
 from catis.errors import require
 
 OFFLINE = {
@@ -87,7 +85,7 @@ def _build(choices: Choices, examples: Path | None, folder: Path, curves: str) -
     images = find_examples(examples, folder)  # what is wrong is said before Gradio is loaded, which takes seconds
     from catis.app.page import build_page
 
-    return build_page(Desk(choices, images), images, curves or sentence(NOTHING))
+    return build_page(Desk(choices, images), images, curves or curves_view([]))
 
 
 def _launch_options() -> dict[str, Any]:

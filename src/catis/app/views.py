@@ -6,10 +6,9 @@ from collections.abc import Sequence
 from html import escape
 
 from catis.app.answering import Answer, Guess
-from catis.pictures.canvas import Canvas
+from catis.pictures.canvas import Canvas, legend_parts
 from catis.pictures.drawing import Look, layout_cells
 from catis.pictures.formats import as_svg
-from catis.pictures.legend import legend_parts
 from catis.pictures.tracing import Trace
 
 NO_PICTURE = (

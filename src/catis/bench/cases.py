@@ -12,12 +12,11 @@ from torch import Tensor, nn
 
 from catis import hosts
 from catis.bench.exported import load_exported
-from catis.bench.memory import peak_bytes
 from catis.bench.phases import time_phases
 from catis.bench.roofline import Flow, Roofline, token_flow
 from catis.bench.rows import Measured, macs_of
-from catis.bench.settings import Precision, Settings
-from catis.bench.timing import Step, Timed, time_rounds
+from catis.bench.settings import Settings
+from catis.bench.timing import Step, Timed, peak_bytes, time_rounds
 from catis.bench.variants import VANILLA, build_variants, compile_model, default_amount, forward_step
 from catis.core.reduction import Reduction
 from catis.errors import is_out_of_memory
@@ -59,7 +58,10 @@ class Cases:
         """All variants at one batch size, eager or compiled."""
         try:
             images = self._images(batch)
-            steps = self._roofline_steps(batch)
+            roofline, flows = self.roofline, dict.fromkeys(self.flows.values())
+            steps: dict[Reduction | Flow, Step] = (
+                {} if roofline is None else {flow: roofline.step(flow, batch) for flow in flows}
+            )
         except (RuntimeError, MemoryError) as error:
             if not is_out_of_memory(error):
                 raise
@@ -73,28 +75,20 @@ class Cases:
 
     def _step(self, variant: Reduction, images: Tensor) -> Step:
         if self.exported is None:
-            return forward_step(self.variants[variant], images, self._precision)
+            return forward_step(self.variants[variant], images, self.settings.precision)
         run = self.exported[variant]
         return lambda: run(images)
-
-    @property
-    def _precision(self) -> Precision:
-        return self.settings.precision
 
     def _images(self, batch: int) -> Tensor:
         """(B, 3, H, W) noise: what is in an image does not change the shapes."""
         shape = hosts.find(next(iter(self.variants.values()))).example_shape(batch)
         source = torch.Generator().manual_seed(self.settings.seed)
-        return torch.randn(shape, generator=source).to(self.settings.place, self._precision.weights)
-
-    def _roofline_steps(self, batch: int) -> dict[Reduction | Flow, Step]:
-        flows = dict.fromkeys(self.flows.values())
-        return {} if self.roofline is None else {flow: self.roofline.step(flow, batch) for flow in flows}
+        return torch.randn(shape, generator=source).to(self.settings.place, self.settings.precision.weights)
 
     def _compiled(self, variant: Reduction, images: Tensor, tell: Tell) -> _Ready:
         """Compile and run once; a failure is told in the row, and the other rows go on."""
         tell(f"compiling {variant.method.name} r={variant.schedule}", 0.0)
-        step = forward_step(compile_model(self.variants[variant]), images, self._precision)
+        step = forward_step(compile_model(self.variants[variant]), images, self.settings.precision)
         start = time.perf_counter()
         try:
             step()
@@ -132,7 +126,7 @@ class Cases:
         flow, causes = self.flows[variant], self.settings.causes and self.exported is None
         phases = None
         if causes and not compiled and variant != VANILLA:  # a compiled pass has no such parts
-            phases = time_phases(self.variants[variant], images, self._precision, threads=self.settings.threads)
+            phases = time_phases(self.variants[variant], images, self.settings.precision, threads=self.settings.threads)
         peak = peak_bytes(ready.step, self.settings.place) if causes else None
         return self._measured(
             variant, batch, compiled, seconds=timed.seconds[variant], roofline=timed.seconds.get(flow, ()),

@@ -1,4 +1,4 @@
-"""Runs a benchmark: every case of batch size and compilation, then the rows."""
+"""Runs a benchmark: how long images take to read, every case of batch size and compilation, then the rows."""
 
 from __future__ import annotations
 
@@ -11,13 +11,15 @@ import timm
 import torch
 from torch import nn
 
-from catis import __version__
+from catis import __version__, hosts
 from catis.bench.cases import Cases, Tell
 from catis.bench.exported import describe_runtime
-from catis.bench.reading import seconds_per_image
 from catis.bench.report import Report
 from catis.bench.rows import Facts, Measured, rows_of
 from catis.bench.settings import Settings
+from catis.bench.timing import least_seconds
+from catis.data.batches import batches
+from catis.data.images import ImageFolder, NoImagesError
 from catis.native.library import describe
 
 
@@ -64,13 +66,50 @@ def bench_model(
     return Report(tuple(rows), _rig(settings))
 
 
+def seconds_per_image(root: str | Path, model: nn.Module, workers: int, limit: int = 64, repeats: int = 3) -> float:
+    """Wall-clock seconds to decode, resize, crop and normalise one image, with some threads at work.
+
+    Args:
+        root: A folder of images.
+        model: Whose preprocessing is used.
+        workers: Threads that read.
+        limit: Images to read, spread over the folder.
+        repeats: Passes over them; the shortest counts. Files are in the page cache by then: a slow disk is not seen.
+
+    Raises:
+        NoImagesError: None of them could be read.
+
+    Example:
+        >>> import tempfile
+        >>> from PIL import Image
+        >>> folder = tempfile.mkdtemp()
+        >>> Image.new("RGB", (300, 300)).save(f"{folder}/one.png")
+        >>> seconds_per_image(folder, timm.create_model("test_vit"), workers=1) > 0
+        True
+    """
+    preprocessing = hosts.find(model).preprocessing()
+    source = ImageFolder(root, preprocessing, limit)
+
+    def read() -> int:
+        count = 0
+        for batch in batches(source, 2 * workers, workers):
+            if batch.pixels:
+                preprocessing.normalise(batch.pixels)
+            count += len(batch.pixels)
+        return count
+
+    count = read()
+    if count == 0:
+        raise NoImagesError(f"none of the {len(source)} images tried in {root} could be read")
+    return least_seconds(read, repeats) / count
+
+
 def _placed(model: nn.Module, settings: Settings) -> nn.Module:
     """The model on the device and in the format asked for; a copy if that changes anything."""
     first = next(model.parameters())
     if first.device == settings.place and first.dtype == settings.precision.weights:
         return model
-    placed: nn.Module = copy.deepcopy(model).to(settings.place, settings.precision.weights)
-    return placed
+    return copy.deepcopy(model).to(settings.place, settings.precision.weights)
 
 
 def _rig(settings: Settings) -> dict[str, Any]:

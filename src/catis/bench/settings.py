@@ -10,7 +10,7 @@ import torch
 
 from catis.core.schedule import RLike
 from catis.recipes import Recipe
-from catis.runs.devices import choose_device
+from catis.runs.spec import choose_device
 
 Runtime = Literal["torch", "onnxruntime", "openvino"]
 """What runs a model; all but torch run an exported file."""

@@ -1,15 +1,18 @@
-"""Times steps in turns, one pass each per round, so that a slow minute of the machine hits all of them alike."""
+"""What a step takes: time, in turns with others so that a slow minute hits all of them alike; and peak memory."""
 
 from __future__ import annotations
 
+import os
 import random
 import time
-from collections.abc import Callable, Hashable, Mapping, Sequence
+from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Generic, TypeVar
 
 import numpy as np
 import torch
+from torch.autograd.profiler import profile
 from torch.utils.benchmark import Timer
 
 from catis.errors import is_out_of_memory
@@ -109,8 +112,7 @@ def _timer(step: Step, threads: int) -> Timer:
 
 def _once(timer: Timer) -> float:
     """Seconds of one pass, after one untimed pass: what an autorange of no length does."""
-    measured: float = timer.blocked_autorange(min_run_time=0.0).median
-    return measured
+    return timer.blocked_autorange(min_run_time=0.0).median
 
 
 def _warm_up(step: Step, passes: int, threads: int) -> str:
@@ -136,3 +138,53 @@ def _spent(elapsed: float, done: int, steps: int, max_seconds: float | None) -> 
     if max_seconds is None or done < FEWEST_ROUNDS:
         return False
     return elapsed * (done + 1) / done > max_seconds * steps
+
+
+def peak_bytes(step: Step, device: torch.device) -> int:
+    """Most that PyTorch's allocator held at once during a pass, above what was there before it (weights, input).
+
+    On CPU every allocation and release is read from the profiler. What catis decides with on CPU, NumPy's arrays
+    or the working memory of its compiled functions (one image per thread), is not in it: small beside the tokens.
+    On CUDA it is `torch.cuda.max_memory_allocated`.
+
+    Example:
+        >>> peak_bytes(lambda: torch.ones(1000), torch.device("cpu"))
+        4000
+    """
+    return _cuda_peak(step, device) if device.type == "cuda" else _cpu_peak(step)
+
+
+def _cuda_peak(step: Step, device: torch.device) -> int:
+    torch.cuda.synchronize(device)
+    torch.cuda.reset_peak_memory_stats(device)
+    before = torch.cuda.memory_allocated(device)
+    step()
+    torch.cuda.synchronize(device)
+    return torch.cuda.max_memory_allocated(device) - before
+
+
+def _cpu_peak(step: Step) -> int:
+    with _quiet_profiler(), profile(profile_memory=True) as profiled:
+        step()
+    assert profiled.kineto_results is not None
+    events = [event for event in profiled.kineto_results.events() if event.name() == "[memory]"]
+    held = peak = 0
+    for event in sorted(events, key=lambda event: event.start_ns()):
+        held += event.nbytes()
+        peak = max(peak, held)
+    return peak
+
+
+@contextmanager
+def _quiet_profiler() -> Iterator[None]:
+    """Kineto logs to the terminal that there is no GPU, each time; it reads this variable when it starts."""
+    name = "KINETO_LOG_LEVEL"
+    before = os.environ.get(name)
+    os.environ[name] = "99"
+    try:
+        yield
+    finally:
+        if before is None:
+            del os.environ[name]
+        else:
+            os.environ[name] = before

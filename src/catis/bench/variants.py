@@ -69,5 +69,4 @@ def compile_model(model: nn.Module) -> Callable[..., Any]:
     # Variants share code; without this, the newest PyTorch counts them all against one limit of recompilations.
     known = signature(torch.compile).parameters
     apart: dict[str, Any] = {"isolate_recompiles": True} if "isolate_recompiles" in known else {}
-    compiled: Callable[..., Any] = torch.compile(model, fullgraph=True, dynamic=False, **apart)
-    return compiled
+    return torch.compile(model, fullgraph=True, dynamic=False, **apart)

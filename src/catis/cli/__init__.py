@@ -23,10 +23,8 @@ from catis.cli.diagnose import diagnose_command
 from catis.cli.eval import eval_command
 from catis.cli.export import export_command
 from catis.cli.gmacs import gmacs_command
-from catis.cli.methods import methods_command
-from catis.cli.recipes import recipes_command
-from catis.cli.report import report_command
-from catis.cli.results import results_command
+from catis.cli.listing import methods_command, recipes_command
+from catis.cli.results import report_command, results_command
 from catis.cli.show import show_command
 from catis.cli.sweep import sweep_command
 from catis.cli.tune import tune_command

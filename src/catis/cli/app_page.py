@@ -57,8 +57,8 @@ def app_command(
     """
     require("catis app", "app", "gradio")
     from catis.app.choices import Named, load_choices, split_checkpoint
-    from catis.app.curves import curves_view
     from catis.app.serving import Address, served
+    from catis.app.tabs import curves_view
     from catis.report.tune import TUNE_FILE
 
     given = [split_checkpoint(text) for text in model or ZOO]

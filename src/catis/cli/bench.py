@@ -100,7 +100,7 @@ def bench_command(
     if output is not None:
         check_writable(output, ".csv", ".json")
     protocol = _protocol(preset, batch_size, num_warm_iter, num_bench_iter, max_seconds)
-    if _is_file(model):
+    if Path(model).suffix in (".onnx", ".xml", ".pt2"):  # asked before anything heavy is imported
         of_models = {
             "--method": method, "-r": r, "--budget": budget, "--recipe": recipe, "--torchcompile": torchcompile,
             "--amp": amp, "--img-size": img_size, "--model-kwargs": model_kwargs, "--checkpoint": checkpoint,
@@ -119,7 +119,7 @@ def bench_command(
     from catis import models
     from catis.bench import Precision, Settings, bench_model
     from catis.recipes import load_recipe
-    from catis.runs.devices import choose_device
+    from catis.runs.spec import choose_device
 
     place = choose_device(device)
     if amp_dtype is not None and not amp:
@@ -144,11 +144,6 @@ def bench_command(
         Console(highlight=False).print(note)
     threads_reading = workers or os.cpu_count() or 1
     _show_timed(partial(bench_model, net, settings, name=model, data=data, workers=threads_reading), output)
-
-
-def _is_file(model: str) -> bool:
-    """Whether MODEL is an exported file; asked before anything heavy is imported."""
-    return Path(model).suffix in (".onnx", ".xml", ".pt2")
 
 
 def _refuse(options: dict[str, Any], why: str) -> None:

@@ -109,8 +109,11 @@ def show(diagnosis: Diagnosis, model: str, console: Console, table: bool) -> Non
 
 
 def _show_tables(diagnosis: Diagnosis, title: str, console: Console) -> None:
+    from catis.diagnostics.report import rows
+
     title = f"{title}; rho_s under {diagnosis.corruption}"
-    Table(list(COLUMNS.values()), _body(diagnosis), title=title).print(console)
+    blocks = [[int(row["block"]), *(_cell(row.get(name)) for name in list(COLUMNS)[1:])] for row in rows(diagnosis)]
+    Table(list(COLUMNS.values()), blocks, title=title).print(console)
     signals = {name: band for name, band in diagnosis.bands().items() if name not in ("frobenius", "pool_share")}
     names = ["shallow", "middle", "deep", "all"]
     body = [[signal, *(_cell(band[name]) for name in names)] for signal, band in signals.items()]
@@ -123,12 +126,6 @@ def _show_tables(diagnosis: Diagnosis, title: str, console: Console) -> None:
             highlight=False,
             markup=False,
         )
-
-
-def _body(diagnosis: Diagnosis) -> list[list[Any]]:
-    from catis.diagnostics.report import rows
-
-    return [[int(row["block"]), *(_cell(row.get(name)) for name in list(COLUMNS)[1:])] for row in rows(diagnosis)]
 
 
 def _critical(diagnosis: Diagnosis) -> str:

@@ -93,7 +93,7 @@ def eval_command(
     from catis.cli.sweep_display import ShownEvents
     from catis.evaluate.cache import ImageCache, default_cache
     from catis.runs.data_names import parse_data
-    from catis.runs.devices import choose_device
+    from catis.runs.spec import choose_device
     from catis.sweep.entries import ModelEntry, Plan, RunDefaults
     from catis.sweep.jobs import expand
     from catis.sweep.local import run_here

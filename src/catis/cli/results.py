@@ -1,8 +1,9 @@
-"""`catis results`: what a results store holds, as a table, CSV or Markdown; queries, and paired differences."""
+"""`catis results` and `catis report`: what a results store holds, as a table, CSV, Markdown or one page; queries."""
 
 from __future__ import annotations
 
 import io
+import shlex
 import sys
 from collections.abc import Sequence
 from pathlib import Path
@@ -17,7 +18,7 @@ from catis.files import check_writable, write_whole
 from catis.report.table import Table
 
 if TYPE_CHECKING:
-    from catis.evaluate.paired import Pair
+    from catis.evaluate.metrics import Pair
     from catis.runs.record import Record
     from catis.runs.store import Store
 
@@ -48,7 +49,7 @@ def results_command(
     if output is not None:
         check_writable(output)
 
-    from catis.evaluate.paired import paired_differences
+    from catis.evaluate.metrics import paired_differences
     from catis.runs.query import SUMMARY, filter_records, query, timm_table
     from catis.runs.store import Store
 
@@ -61,6 +62,35 @@ def results_command(
     else:
         table = query(opened, records, sql or SUMMARY)
     _print(table, form, output)
+
+
+def report_command(
+    folder: Annotated[
+        Path, typer.Argument(metavar="DIR", help="A results store (eval --store, sweep), or a folder of `catis tune`.")
+    ],
+    output: Annotated[Path, output_option("HTML file to write.")] = Path("report.html"),
+) -> None:
+    """Write one self-contained page: the answer, the Pareto figure, tables with intervals, and where they come from.
+
+    Example: catis report runs -o report.html
+    """
+    if not folder.is_dir():
+        raise ValueError(f"{folder} is not a folder: expected a results store, or what `catis tune` wrote")
+    check_writable(output, ".html")
+    from catis.report.tune import TUNE_FILE, read_tuned, tune_page
+
+    tuned = folder / TUNE_FILE
+    write_whole(output, (tune_page(read_tuned(tuned)) if tuned.is_file() else _of_store(folder)).encode())
+    Console(highlight=False, soft_wrap=True).print(f"wrote {output}", markup=False)
+
+
+def _of_store(folder: Path) -> str:
+    from catis.report.store import store_page
+    from catis.runs.store import Store
+
+    if not any(folder.glob("*.json")):
+        raise ValueError(f"{folder}: neither records nor tune.json in it; pass a results store or a folder of tune")
+    return store_page(Store(folder), shlex.join(["catis", *sys.argv[1:]]))
 
 
 def _whole(store: Store) -> list[Record]:

@@ -63,8 +63,7 @@ def show_command(
     from catis.models import is_zoo_model, load_model
     from catis.pictures.classes import name_classes
     from catis.pictures.drawing import Look
-    from catis.pictures.files import choose_files, trace_files
-    from catis.pictures.sheets import write_figures
+    from catis.pictures.files import choose_files, trace_files, write_figures
 
     console = Console(highlight=False, soft_wrap=True)
     chosen = choose_files(images, limit)

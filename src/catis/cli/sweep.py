@@ -46,12 +46,11 @@ def sweep_command(
     from catis.cli.sweep_display import ShownEvents, show_preview, show_summary
     from catis.evaluate.cache import ImageCache, default_cache
     from catis.files import check_folder
-    from catis.sweep.checks import look_for_inputs
     from catis.sweep.costs import costs
     from catis.sweep.jobs import expand
     from catis.sweep.local import run_here, threads_set
     from catis.sweep.plan import read_plan
-    from catis.sweep.preview import preview
+    from catis.sweep.preview import look_for_inputs, preview
     from catis.sweep.ray_cluster import run_on_ray
     from catis.sweep.table import PlanError
 

@@ -16,7 +16,7 @@ from catis.files import check_folder
 if TYPE_CHECKING:
     from catis.tuning.result import Tuning
 
-GOAL, SEARCH = "What is wanted (one of these)", "How it is searched"
+of_goal, of_search = shared.group("What is wanted (one of these)"), shared.group("How it is searched")
 
 
 def tune_command(
@@ -24,40 +24,30 @@ def tune_command(
     data: shared.UnlabelledImages,
     budget: Annotated[
         list[float] | None,
-        typer.Option(
-            "--budget",
-            "-b",
-            metavar="B",
-            rich_help_panel=GOAL,
-            help="Share of the multiply-adds to keep, such as 0.5; may be repeated.",
+        of_goal(
+            "--budget", "-b", metavar="B", help="Share of the multiply-adds to keep, such as 0.5; may be repeated."
         ),
     ] = None,
     max_drop: Annotated[
         float | None,
-        typer.Option(
-            metavar="POINTS",
-            rich_help_panel=GOAL,
-            help="The cheapest recipe that surely keeps vanilla's class on all but so many per cent.",
+        of_goal(
+            metavar="POINTS", help="The cheapest recipe that surely keeps vanilla's class on all but so many per cent."
         ),
     ] = None,
     speedup: Annotated[
-        float | None,
-        typer.Option(metavar="TIMES", rich_help_panel=GOAL, help="So many times as fast as vanilla, on this machine."),
+        float | None, of_goal(metavar="TIMES", help="So many times as fast as vanilla, on this machine.")
     ] = None,
-    minutes: Annotated[
-        float, typer.Option(metavar="M", min=0.01, rich_help_panel=SEARCH, help="For all budgets together.")
-    ] = 15.0,
+    minutes: Annotated[float, of_search(metavar="M", min=0.01, help="For all budgets together.")] = 15.0,
     without: Annotated[
         list[str] | None,
-        typer.Option(
+        of_search(
             metavar="LEVER",
-            rich_help_panel=SEARCH,
             help="Leave alone: schedule, operator, theta, weights, gain, size or calibration; may be repeated.",
         ),
     ] = None,
     objective: Annotated[
         Literal["fidelity", "diagnostic"],
-        typer.Option(rich_help_panel=SEARCH, help="Answers like vanilla's, or the paper's procedure for CATIS."),
+        of_search(help="Answers like vanilla's, or the paper's procedure for CATIS."),
     ] = "fidelity",
     schedule: Annotated[
         Literal["search", "adaptive"],
@@ -75,10 +65,7 @@ def tune_command(
         ),
     ] = None,
     ray: Annotated[
-        str | None,
-        typer.Option(
-            metavar="ADDRESS", rich_help_panel=SEARCH, help="Ray cluster that compares: an address or 'local'."
-        ),
+        str | None, of_search(metavar="ADDRESS", help="Ray cluster that compares: an address or 'local'.")
     ] = None,
     checkpoint: shared.Checkpoint = None,
     pretrained: shared.Pretrained = None,

@@ -14,32 +14,26 @@ def scale(x: Floats) -> float:
     return int(min(x.shape[:2])) / 224.0
 
 
-def _convolve(x: Floats, kernel: Floats) -> Floats:
-    out: Floats = ndimage.convolve(x, kernel[:, :, None], mode="mirror")
-    return out
-
-
 def _disc(radius: float, soft: float) -> Floats:
     """Blurred disc kernel, summing to 1."""
     reach = max(8, int(np.ceil(radius)))
     at = np.arange(-reach, reach + 1)
-    # Four samples per pixel and side: a radius below one pixel must still blur on small images.
-    fine = (np.arange(4 * len(at)) - 2 * len(at) + 0.5) / 4
-    inside = (fine[:, None] ** 2 + fine[None] ** 2 <= radius**2).astype(np.float64)
-    kernel = inside.reshape(len(at), 4, len(at), 4).sum(axis=(1, 3)) if radius < 3 else _whole_disc(at, radius)
+    kernel = (at[:, None] ** 2 + at[None] ** 2 <= radius**2).astype(np.float64)
+    if radius < 3:  # four samples per pixel and side: a radius below one pixel must still blur on small images
+        fine = (np.arange(4 * len(at)) - 2 * len(at) + 0.5) / 4
+        inside = (fine[:, None] ** 2 + fine[None] ** 2 <= radius**2).astype(np.float64)
+        kernel = inside.reshape(len(at), 4, len(at), 4).sum(axis=(1, 3))
     kernel = ndimage.gaussian_filter(kernel, soft, truncate=3.0)
     out: Floats = kernel / kernel.sum()
     return out
 
 
-def _whole_disc(at: NDArray[np.int64], radius: float) -> Floats:
-    return (at[:, None] ** 2 + at[None] ** 2 <= radius**2).astype(np.float64)
-
-
 def defocus_blur(x: Floats, level: int, rng: np.random.Generator) -> Floats:
     """Out of focus: convolution with a soft disc."""
     radius, soft = ((3, 0.1), (4, 0.5), (6, 0.5), (8, 0.5), (10, 0.5))[level]
-    return _convolve(x, _disc(radius * scale(x), soft * scale(x)))
+    kernel = _disc(radius * scale(x), soft * scale(x))
+    out: Floats = ndimage.convolve(x, kernel[:, :, None], mode="mirror")
+    return out
 
 
 def glass_blur(x: Floats, level: int, rng: np.random.Generator) -> Floats:

@@ -15,21 +15,21 @@ from catis.report.diagnosis import off_lines, signal_lines
 from catis.report.marks import Line
 
 TITLES = {
-    "accuracy": "Accuracy against r", "r_crit": "r_crit against 1/L",
+    "gain": "What one gains", "accuracy": "Accuracy against r", "r_crit": "r_crit against 1/L",
     "rho_s": "rho_s over depth", "rho_off": "rho_off over depth",
 }  # fmt: skip
 
 
 def draw_figures(findings: Findings) -> dict[str, bytes]:
     """All figures by file name."""
-    charts = {"gain.svg": draw([cost_panel(findings)], "What one gains").encode()}
-    charts |= {f"{name}.svg": draw(drawn, TITLES[name]).encode() for name, drawn in panels(findings).items()}
+    charts = {f"{name}.svg": draw(drawn, TITLES[name]).encode() for name, drawn in panels(findings).items()}
     return charts | {"tokens.png": png_bytes(findings.picture)}
 
 
 def panels(findings: Findings) -> dict[str, list[Panel]]:
     """The charts by name."""
     return {
+        "gain": [_gain(findings)],
         "accuracy": [_accuracy(findings, m, view) for view in findings.n for m in findings.settings.compared],
         "r_crit": [_critical(findings, view) for view in findings.limits],
         "rho_s": [_consistency(probed) for probed in findings.probed.values()],
@@ -37,8 +37,8 @@ def panels(findings: Findings) -> dict[str, list[Panel]]:
     }
 
 
-def cost_panel(findings: Findings) -> Panel:
-    """The first figure: accuracy of the leading model against what it costs."""
+def _gain(findings: Findings) -> Panel:
+    """Accuracy of the leading model against what it costs."""
     model = findings.settings.leading
     rows = [row for row in findings.rows if row.model == model and row.method in ("vanilla", OURS)]
     rows.sort(key=lambda row: row.gmacs)

@@ -12,14 +12,13 @@ from torch import nn
 from catis import hosts, zoo
 from catis.core.reduction import Reduction
 from catis.demo.at_cost import CONSTANT, rivals_at_cost
-from catis.demo.images import View, make_views
 from catis.demo.limits import Law, Limit, find_limit, fit_laws
-from catis.demo.probes import Probed, probe
-from catis.demo.scores import VANILLA, Scores
+from catis.demo.probes import Probed, probe, token_picture
+from catis.demo.scores import VANILLA, Scores, make_views
 from catis.demo.settings import OURS, Settings
-from catis.demo.tokens import token_picture
 from catis.demo.workers import Task, Workers
 from catis.evaluate.metrics import Difference, compare
+from catis.evaluate.prepared import PreparedImages
 from catis.macs import compare_macs
 from catis.sweep.local import threads_set
 
@@ -111,7 +110,11 @@ def run(settings: Settings, stage: Stage = lambda what, share: None) -> Findings
 
 
 def _run(
-    settings: Settings, models: Mapping[str, nn.Module], views: Mapping[str, View], workers: Workers, stage: Stage
+    settings: Settings,
+    models: Mapping[str, nn.Module],
+    views: Mapping[str, PreparedImages],
+    workers: Workers,
+    stage: Stage,
 ) -> Findings:
     deep = sorted(settings.models, key=lambda name: -zoo.models.DEPTHS[name])  # long tasks first: both end together
     scores = {
@@ -128,7 +131,7 @@ def _run(
     vanilla = {(VANILLA.method.name, 0): VANILLA}
     return Findings(
         settings=settings,
-        n={name: len(view) for name, view in views.items()},
+        n={name: len(view.pixels) for name, view in views.items()},
         rounds=len(scores[first].seconds(VANILLA)),
         rows=[row for m in settings.compared for row in _rows(scores[m], models[m], vanilla | equal[m])],
         at_cost=_rows(scores[leading], models[leading], {(title, 0): rival for title, rival in rivals.items()}),
@@ -146,7 +149,7 @@ def _run(
 def _measure(
     settings: Settings,
     scores: Mapping[str, Scores],
-    views: Mapping[str, View],
+    views: Mapping[str, PreparedImages],
     workers: Workers,
     wanted: Mapping[str, list[Reduction]],
     stage: Stage,
@@ -163,31 +166,21 @@ def _measure(
     probes = [_probe_task(name, views["clean"], workers, settings) for name in compared]
     keys = [(view, name, method) for view in settings.limit_views for name in scores for method in settings.methods]
     searches = [_limit_task(scores[name], view, method, settings) for view, name, method in keys]
-    progress = _Progress(stage, sum(task.work for task in (*table, *probes, *searches)))
-    progress.begin(f"{len(settings.methods)} methods, clean and shifted")
-    workers.run(table, progress.add)
-    progress.begin("r_crit, rho_s and rho_off")
-    results = workers.run([*probes, *searches], progress.add)
-    progress.begin("picture")
+    stages = {f"{len(settings.methods)} methods, clean and shifted": table}
+    stages["r_crit, rho_s and rho_off"] = [*probes, *searches]
+    done, total = 0.0, sum(task.work for tasks in stages.values() for task in tasks)
+    for what, tasks in stages.items():
+        stage(what, done / total)
+        results = []
+        for task, result in zip(tasks, workers.run(tasks), strict=True):
+            results.append(result)
+            done += task.work
+            stage(what, done / total)
+    stage("picture", done / total)
     limits: dict[str, dict[tuple[str, str], Limit]] = {view: {} for view in settings.limit_views}
     for (view, name, method), limit in zip(keys, results[len(probes) :], strict=True):
         limits[view][name, method] = limit
     return {name: results[compared.index(name)] for name in settings.compared}, limits
-
-
-class _Progress:
-    """Turns work that is finished into a share of all of it."""
-
-    def __init__(self, stage: Stage, total: float) -> None:
-        self._stage, self._total, self._done, self._what = stage, total, 0.0, ""
-
-    def begin(self, what: str) -> None:
-        self._what = what
-        self.add(0.0)
-
-    def add(self, work: float) -> None:
-        self._done += work
-        self._stage(self._what, self._done / self._total)
 
 
 def _equal_r(model: str, settings: Settings) -> dict[tuple[str, int], Reduction]:
@@ -201,7 +194,7 @@ def _limit_task(scores: Scores, view: str, method: str, settings: Settings) -> T
     return Task(work, partial(find_limit, scores, view, method, settings))
 
 
-def _probe_task(name: str, clean: View, workers: Workers, settings: Settings) -> Task:
+def _probe_task(name: str, clean: PreparedImages, workers: Workers, settings: Settings) -> Task:
     """One pass on clean and noisy images, one per method; the diagnostics themselves take about half again."""
     work = 1.5 * (2 + len(settings.methods)) * settings.probed * zoo.models.DEPTHS[name]
     return Task(work, lambda: probe(workers.model(name), name, clean, settings))

@@ -1,14 +1,18 @@
-"""The demo's report: what one gains first, then how it was measured, and the caveats at the end."""
+"""The demo's folder: the report, what one gains first and caveats at the end, and its numbers for other programs."""
 
 from __future__ import annotations
 
+import json
 from collections.abc import Mapping
+from dataclasses import fields, is_dataclass
+from typing import Any
 
-from catis.demo.figures import TITLES, cost_panel, draw_figures, panels
+from catis.demo.claims import judge_claims
+from catis.demo.figures import TITLES, draw_figures, panels
 from catis.demo.findings import Findings
-from catis.demo.numbers import numbers_json
 from catis.demo.tables import claim_table, cost_table, limit_table, main_table
 from catis.demo.words import CAVEAT, GLOSSARY, NEXT, gains, honest_words, introduction
+from catis.diagnostics.report import plain_values
 from catis.report.chart import draw_wrapping
 from catis.report.page import chart_figure, code, heading, make_page, paragraph, picture_figure, tiles
 
@@ -20,6 +24,8 @@ CAPTIONS = {
     "gain": "Fewer multiply-adds to the left. The smaller image is the control: the same model on fewer pixels.",
 }
 TOKENS = "Dark: evicted. Outlined: merged, in the mean colour of the group. "
+LEFT_OUT = ("picture", "caption", "rounds", "speed_up", "draws")
+"""Timings, what has a file of its own, and a thousand bootstrap samples each."""
 
 
 def report_files(findings: Findings, told: Mapping[str, str]) -> dict[str, bytes]:
@@ -45,7 +51,7 @@ def _page(findings: Findings, picture: bytes, told: Mapping[str, str]) -> str:
     }
     parts = [
         tiles(gains(findings)),
-        chart_figure(draw_wrapping([cost_panel(findings)], "What one gains"), CAPTIONS["gain"]),
+        charts["gain"],
         paragraph(CAVEAT, "note"),
         paragraph(introduction(findings.settings)),
         cost_table(findings).html(),
@@ -77,3 +83,20 @@ def _page(findings: Findings, picture: bytes, told: Mapping[str, str]) -> str:
         f"efficiency are measured and vary."
     )
     return make_page("catis demo", parts, footer)
+
+
+def numbers_json(findings: Findings) -> str:
+    """Everything but the timings: the same text for the same seed on one machine."""
+    claims = [claim._asdict() for claim in judge_claims(findings)[:-1]]  # the last rests on timings
+    return json.dumps(plain_values(_plain(findings) | {"claims": claims}), indent=1, allow_nan=False) + "\n"
+
+
+def _plain(value: Any) -> Any:
+    """Dataclasses as mappings; a mapping with several keys in one, such as (model, view, r), as a list of both."""
+    if is_dataclass(value):
+        return {field.name: _plain(getattr(value, field.name)) for field in fields(value) if field.name not in LEFT_OUT}
+    if isinstance(value, Mapping) and any(isinstance(key, tuple) for key in value):
+        return [{"of": list(key), "is": _plain(inner)} for key, inner in value.items()]
+    if isinstance(value, Mapping):
+        return {key: _plain(inner) for key, inner in value.items()}
+    return [_plain(inner) for inner in value] if isinstance(value, list | tuple) else value

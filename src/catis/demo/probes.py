@@ -1,4 +1,4 @@
-"""rho_s and rho_off of a model over depth, vanilla once and every method beside it."""
+"""What goes on inside a model: rho_s and rho_off over depth, and a picture of what CATIS kept, merged and evicted."""
 
 from __future__ import annotations
 
@@ -7,22 +7,31 @@ from dataclasses import dataclass
 from functools import partial
 
 import torch
+from PIL import Image
 from torch import nn
 
 from catis import hosts
+from catis.api import applied
+from catis.core.reduction import Reduction
 from catis.data.batches import batches
 from catis.data.corruptions import corrupt
 from catis.data.images import ImageArrays
-from catis.demo.images import View
 from catis.demo.settings import Settings
 from catis.diagnostics.correlation import matched_levels
 from catis.diagnostics.estimates import PerBlock
+from catis.evaluate.prepared import PreparedImages
 from catis.health.probes import ReducedProbe, VanillaProbe
 from catis.inference import batch_images
 from catis.methods.catis import Catis
+from catis.pictures.canvas import below
+from catis.pictures.classes import describe_change, name_classes
+from catis.pictures.drawing import Look
+from catis.pictures.formats import rasterise
+from catis.pictures.tracing import trace
 from catis.registry import create_method
 
 CORRUPTION = ("gaussian_noise", 5)
+SHOWN, CLASSES = 4, 24
 
 
 @dataclass(frozen=True)
@@ -48,7 +57,7 @@ class Probed:
     matched: tuple[float, ...]
 
 
-def probe(model: nn.Module, name: str, clean: View, settings: Settings) -> Probed:
+def probe(model: nn.Module, name: str, clean: PreparedImages, settings: Settings) -> Probed:
     """Probe one model: clean images beside noisy ones for rho_s, and every method at one r for rho_off."""
     r, preprocessing = settings.probe_amount(name), hosts.find(model).preprocessing()
     vanilla = VanillaProbe(model, Catis())
@@ -65,3 +74,34 @@ def probe(model: nn.Module, name: str, clean: View, settings: Settings) -> Probe
     seen = {method: watched.off.compute() for method, watched in reduced.items()}
     matched = tuple(matched_levels(off, seen[settings.methods[0]]))
     return Probed(name, r, vanilla.n, vanilla.consistency.compute(), off, seen, matched)
+
+
+def token_picture(
+    model: nn.Module, name: str, view: PreparedImages, before: list[int], reduction: Reduction
+) -> tuple[Image.Image, str]:
+    """Layouts of four images at four depths, and a caption that says what the model made of them.
+
+    The images are taken at equal steps through the first 24, one of each class, and not picked by hand.
+
+    Args:
+        model: The model.
+        name: Its name, for the caption.
+        view: Images; fewer than four are all drawn.
+        before: Class that the vanilla model predicts of each image of the view.
+        reduction: What to draw.
+    """
+    few = min(len(view.pixels), CLASSES)
+    chosen = list(range(0, few, max(few // SHOWN, 1)))[:SHOWN]
+    with applied(model, reduction):
+        traced = trace(model, batch_images(view.pixels[chosen], hosts.find(model).preprocessing(), model))
+    after = hosts.find(model).classes(traced.output)
+    assert after is not None
+    called = name_classes(model)
+    told = [
+        f"Image {number + 1}: {describe_change(called(before[at]), called(now), called(int(view.about.labels[at])))}."
+        for number, (at, now) in enumerate(zip(chosen, after.tolist(), strict=True))
+    ]
+    looks = [Look(heat_maps=False, legend=at == len(chosen) - 1) for at in range(len(chosen))]  # one legend, at the end
+    figure = rasterise(below([traced.canvas(at, look=look) for at, look in enumerate(looks)]))
+    head = f"{name}, {reduction}: {traced[0].tokens_in} patch tokens become {traced[-1].tokens_left}."
+    return figure, " ".join([head, *told])

@@ -1,4 +1,4 @@
-"""Runs one model over the views, each reduction once, and keeps what it predicted and how long that took."""
+"""The demo's images, made once; and one model run over them, each reduction once: what it predicted, and how long."""
 
 from __future__ import annotations
 
@@ -6,23 +6,46 @@ import statistics
 import time
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, nullcontext
+from dataclasses import replace
 from functools import partial
 from typing import NamedTuple
 
 import numpy as np
 from torch import nn
 
+from catis import zoo
 from catis.api import applied
 from catis.core.reduction import Reduction
 from catis.data.preprocessing import Preprocessing
-from catis.demo.images import View
+from catis.demo.settings import SHIFTS, Settings
 from catis.demo.workers import Task, Workers
 from catis.evaluate.predict import predict
+from catis.evaluate.prepared import Labels, PreparedImages
 from catis.runs.predictions import Predictions
 from catis.runs.spec import DataSpec, ModelSpec, RunSpec
-from catis.zoo.models import DEPTHS
 
 VANILLA = Reduction.none()
+
+
+def make_views(settings: Settings) -> dict[str, PreparedImages]:
+    """The clean view, and the shifted one in equal parts of hard, renditions and sketch.
+
+    Example:
+        >>> views = make_views(Settings(clean=2, shifted=3))
+        >>> {name: len(view.pixels) for name, view in views.items()}
+        {'clean': 2, 'shifted': 3}
+    """
+    each = max(settings.shifted // len(SHIFTS), 1)
+    return {
+        "clean": _view([("clean", settings.clean)], settings.seed),
+        "shifted": _view([(name, each) for name in SHIFTS], settings.seed),
+    }
+
+
+def _view(parts: list[tuple[str, int]], seed: int) -> PreparedImages:
+    pairs = [pair for name, n in parts for pair in zoo.dataset(name, split="test", n=n, seed=seed)]
+    names, labels = [str(number) for number in range(len(pairs))], np.array([label for _, label in pairs], np.int64)
+    return PreparedImages(Labels(names, labels, None, ""), np.stack([image for image, _ in pairs]), {})
 
 
 class _Pass(NamedTuple):
@@ -43,22 +66,20 @@ class Scores:
         workers: Whose copies of the model run.
 
     Example:
-        >>> from catis import hosts, zoo
-        >>> from catis.demo.images import make_views
-        >>> from catis.demo.settings import Settings
+        >>> from catis import hosts
         >>> net, views = zoo.load("tiny-6"), make_views(Settings(clean=6, shifted=3))
         >>> with Workers({"tiny-6": net}) as workers:
         ...     scores = Scores("tiny-6", hosts.find(net).preprocessing(), views, 4, workers)
-        ...     _ = workers.run(scores.tasks("clean", [Reduction.of("tome", r=4)]))
+        ...     _ = list(workers.run(scores.tasks("clean", [Reduction.of("tome", r=4)])))
         >>> len(scores.predictions("clean", Reduction.of("tome", r=4)))
         6
     """
 
     def __init__(
-        self, name: str, preprocessing: Preprocessing, views: Mapping[str, View], batch: int, workers: Workers
+        self, name: str, preprocessing: Preprocessing, views: Mapping[str, PreparedImages], batch: int, workers: Workers
     ) -> None:
-        self.name, self.depth = name, DEPTHS[name]
-        self.views = {view: images.batches(batch) for view, images in views.items()}
+        self.name, self.depth = name, zoo.models.DEPTHS[name]
+        self.views = {view: _in_batches(images, batch) for view, images in views.items()}
         self._preprocessing, self._workers = preprocessing, workers
         self._spec = RunSpec(ModelSpec(name), DataSpec("zoo-clean"), batch_size=batch, on_error="raise")
         self._passes: dict[tuple[str, Reduction], dict[int, _Pass]] = {}
@@ -114,6 +135,13 @@ class Scores:
         with reduced, _stopwatch(model) as seconds:
             done = predict(model, self.views[view][at], self._preprocessing, self._spec, retry=False)
         return _Pass(done.predictions, sum(seconds))
+
+
+def _in_batches(view: PreparedImages, size: int) -> list[PreparedImages]:
+    """The images of a view in parts, each a data set of its own."""
+    names, labels = view.about.names, view.about.labels
+    parts = [slice(start, start + size) for start in range(0, len(names), size)]
+    return [PreparedImages(replace(view.about, names=names[p], labels=labels[p]), view.pixels[p], {}) for p in parts]
 
 
 @contextmanager

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import copy
 import threading
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any, NamedTuple
 
@@ -34,7 +34,7 @@ class Workers:
 
     Example:
         >>> with Workers({"net": nn.Linear(2, 2)}) as workers:
-        ...     workers.run([Task(1, lambda: workers.model("net").in_features)] * 3)
+        ...     list(workers.run([Task(1, lambda: workers.model("net").in_features)] * 3))
         [2, 2, 2]
     """
 
@@ -61,11 +61,7 @@ class Workers:
         model: nn.Module = self._own.models[name]
         return model
 
-    def run(self, tasks: Sequence[Task], done: Callable[[float], None] = lambda work: None) -> list[Any]:
-        """Results in the order of the tasks, which start in that order too; `done` is told of the work finished."""
-        futures = [self._pool.submit(task.compute) for task in tasks]
-        results = []
-        for task, future in zip(tasks, futures, strict=True):
-            results.append(future.result())
-            done(task.work)
-        return results
+    def run(self, tasks: Sequence[Task]) -> Iterator[Any]:
+        """Results in the order of the tasks, which start in that order too, each as soon as it is there."""
+        for future in [self._pool.submit(task.compute) for task in tasks]:
+            yield future.result()

@@ -7,12 +7,10 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy import optimize, stats
 
-from catis.diagnostics.amplifier import Channel, recurrence
+from catis.diagnostics.amplifier import Channel, Floats, recurrence
 
-Floats = NDArray[np.float64]
 SIGNIFICANCE = 0.05
 
 

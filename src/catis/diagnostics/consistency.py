@@ -12,8 +12,7 @@ from torch import Tensor
 
 from catis.core.signals import activation, euclidean, l2, momentum, zscore
 from catis.core.view import BlockView
-from catis.diagnostics.axes import draw_blocks
-from catis.diagnostics.estimates import BlockMeans, Estimate
+from catis.diagnostics.estimates import BlockMeans, Estimate, draw_blocks
 from catis.diagnostics.ranks import average_ranks, correlate_ranks, has_nan, sort_once, spearman
 
 

@@ -8,8 +8,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from catis.diagnostics.axes import draw_blocks
-from catis.diagnostics.estimates import BlockMeans, Estimate, PerBlock
+from catis.diagnostics.estimates import BlockMeans, Estimate, PerBlock, draw_blocks
 
 # Largest block of correlations held at once, in numbers: 64 MB of float32, whatever B and D are.
 _BLOCK = 1 << 24

@@ -6,13 +6,10 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy import optimize
 
-from catis.diagnostics.amplifier import Channel, recurrence
+from catis.diagnostics.amplifier import Channel, Floats, recurrence
 from catis.diagnostics.amplifier_fit import AmplifierFit, check_path, fit_amplifier, r_squared
-
-Floats = NDArray[np.float64]
 
 
 @dataclass(frozen=True)

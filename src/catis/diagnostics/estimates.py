@@ -1,14 +1,17 @@
-"""Means over images with confidence intervals, kept per block in constant memory, and the paper's depth bands."""
+"""Means over images with confidence intervals, per block in constant memory: depth bands, and curves in matplotlib."""
 
 from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import torch
 from scipy import stats
 from torch import Tensor
+
+from catis.errors import MissingExtraError
 
 CONFIDENCE = 0.95
 
@@ -149,3 +152,32 @@ def bands(per_block: Sequence[Estimate]) -> Mapping[str, float]:
 def _mean(values: Sequence[float]) -> float:
     known = torch.tensor([value for value in values if not math.isnan(value)], dtype=torch.float64)
     return float(known.mean()) if known.numel() else math.nan
+
+
+def axes(ax: Any | None = None) -> Any:
+    """The axes given, or new ones.
+
+    Raises:
+        MissingExtraError: matplotlib is not installed.
+    """
+    if ax is not None:
+        return ax
+    try:
+        from matplotlib.figure import Figure
+    except ImportError as error:
+        raise MissingExtraError("plot()", "plots") from error
+    return Figure(figsize=(6, 3.5), layout="constrained").add_subplot()
+
+
+def draw_blocks(curves: Mapping[str, Sequence[Estimate]], label: str, ax: Any | None = None) -> Any:
+    """One line per curve over the blocks, with its confidence band."""
+    ax = axes(ax)
+    for name, estimates in curves.items():
+        blocks = range(len(estimates))
+        (line,) = ax.plot(blocks, [estimate.mean for estimate in estimates], marker="o", markersize=3, label=name)
+        low, high = [estimate.low for estimate in estimates], [estimate.high for estimate in estimates]
+        ax.fill_between(blocks, low, high, alpha=0.2, color=line.get_color(), linewidth=0)
+    ax.set_xlabel("block")
+    ax.set_ylabel(label)
+    ax.legend(frameon=False, fontsize="small")
+    return ax

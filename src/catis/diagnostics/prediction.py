@@ -11,16 +11,14 @@ from dataclasses import dataclass
 from typing import Literal
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy import optimize
 from torch import Tensor
 
 from catis.core.budget import removed_from
 from catis.core.schedule import Schedule
-from catis.diagnostics.amplifier import Channel, recurrence
+from catis.diagnostics.amplifier import Channel, Floats, recurrence
 from catis.diagnostics.critical import DROP
 
-Floats = NDArray[np.float64]
 Feedback = Literal["network", "reduction"]
 _LOW, _HIGH, _BINS = -8.0, 0.5, 170
 
@@ -86,8 +84,7 @@ class FlipCurve:
 
 
 def _logistic(x: Floats) -> Floats:
-    out: Floats = 0.5 * (1 + np.tanh(x / 2))
-    return out
+    return 0.5 * (1 + np.tanh(x / 2))
 
 
 def _loss(parameters: Floats, at: Floats, seen: Floats, flips: Floats) -> float:

@@ -9,12 +9,11 @@ import numpy as np
 
 from catis.data.batches import Batch, batches
 from catis.data.preprocessing import Preprocessing
-from catis.data.video_names import ClipData
+from catis.data.video_lists import ClipData
 from catis.evaluate.cache import CacheWriter, ImageCache
 from catis.evaluate.classes import map_classes
-from catis.evaluate.clips import open_clips
 from catis.evaluate.prepared import ImageBatch, Labels, PreparedImages
-from catis.evaluate.sources import OpenData, open_data
+from catis.evaluate.sources import OpenData, open_clips, open_data
 from catis.runs.identity import data_fingerprint, digest
 from catis.runs.spec import DataSpec
 
@@ -116,6 +115,10 @@ class StreamedImages:
         assert self.cache is not None
         self.notes.append(f"images are not kept in {self.cache.folder}: {error.strerror or error}")
         self.cache = None
+
+
+Images = StreamedImages | PreparedImages
+"""A labelled data set, prepared for a model. Batches are cut in the same places wherever images come from."""
 
 
 def open_images(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, nullcontext
 from copy import deepcopy
@@ -17,8 +18,7 @@ from catis import hosts
 from catis.data.images import BrokenImage
 from catis.data.preprocessing import Pixels, Preprocessing
 from catis.errors import CatisError, is_out_of_memory
-from catis.evaluate.clips import mean_views
-from catis.evaluate.prepared import Images
+from catis.evaluate.images import Images
 from catis.inference import evaluating
 from catis.runs.predictions import Predictions
 from catis.runs.spec import RunSpec
@@ -78,7 +78,9 @@ def predict(
                     raise
                 smaller = int(decay_batch_step(batch_size)) if retry else 0  # type: ignore[no-untyped-call]
                 if smaller < 1:
-                    raise CatisError(_no_memory(batch_size, retry)) from error
+                    advice = "even one image at a time is too much for it"
+                    advice = advice if retry else "pass --retry, or a smaller --batch-size"
+                    raise CatisError(f"out of memory with {batch_size} images per batch: {advice}") from error
                 batch_size = smaller
             if torch.cuda.is_available():
                 torch.cuda.empty_cache()
@@ -129,6 +131,18 @@ def _logits(
     return mean_views(logits, pixels.shape[1]) if len(inputs) > len(pixels) else logits
 
 
+def mean_views(logits: Tensor, views: int) -> Tensor:
+    """From (B * views, classes) to (B, classes): the softmax is the mean over the views, as in VideoMAE's test.
+
+    Example:
+        >>> both = mean_views(torch.tensor([[0.0, 0.0], [1.0, -1.0]]), views=2)
+        >>> [round(share, 4) for share in both.softmax(1)[0].tolist()]  # of 0.5 and 0.8808
+        [0.6904, 0.3096]
+    """
+    shares = logits.float().log_softmax(1).reshape(-1, views, logits.shape[1])
+    return shares.logsumexp(1) - math.log(views)
+
+
 def _best(logits: Tensor, scored: Tensor | None, spec: RunSpec) -> tuple[Any, Any, Any]:
     """(B, k) classes, best first, (B,) confidence and (B,) margin, as arrays."""
     logits = (logits if scored is None else logits[:, scored]).float()
@@ -171,8 +185,3 @@ def _placed(model: nn.Module, spec: RunSpec) -> Iterator[Callable[[Tensor], Tens
 
     with evaluating(net):
         yield run
-
-
-def _no_memory(batch_size: int, retry: bool) -> str:
-    advice = "even one image at a time is too much for it" if retry else "pass --retry, or a smaller --batch-size"
-    return f"out of memory with {batch_size} images per batch: {advice}"

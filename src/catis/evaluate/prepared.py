@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import NamedTuple, Protocol
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -48,17 +48,6 @@ class Labels:
     views: int = 1
 
 
-class Images(Protocol):
-    """A labelled data set, prepared for a model. Batches are cut in the same places wherever images come from."""
-
-    @property
-    def about(self) -> Labels:
-        """What is known of every image before it is read."""
-
-    def batches(self, batch_size: int) -> Iterator[ImageBatch]:
-        """All images in order; a broken one takes up its place in its batch."""
-
-
 @dataclass(frozen=True)
 class PreparedImages:
     """Images in memory or mapped from the cache. Plain arrays: cheap to pickle, shareable between processes.
@@ -74,7 +63,7 @@ class PreparedImages:
     broken: Mapping[int, str]
 
     def batches(self, batch_size: int) -> Iterator[ImageBatch]:
-        """All images in order."""
+        """All images in order; a broken one takes up its place in its batch."""
         total = len(self.about.names)
         for start in range(0, total, batch_size):
             end = min(start + batch_size, total)

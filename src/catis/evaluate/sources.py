@@ -1,9 +1,9 @@
-"""Opens a data set: where its images are, which class folder each is in, and how to see that it has changed."""
+"""Opens a data set of images or clips: where they are, the class folder of each, and how to see that it has changed."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -16,8 +16,11 @@ from catis.data.batches import Damage
 from catis.data.corruptions import corrupt
 from catis.data.images import BrokenImage, ImageFolder, ImageSource
 from catis.data.preprocessing import Pixels, Preprocessing
-from catis.runs.data_names import CORRUPTED, ZOO
-from catis.runs.spec import DataSpec
+from catis.data.video import ClipFolder
+from catis.data.video_decode import import_av
+from catis.data.video_lists import ClipData
+from catis.runs.data_names import ZOO
+from catis.runs.spec import CORRUPTED, DataSpec
 from catis.zoo.dataset import ZooDataset, dataset
 
 ZOO_IMAGES = 2400
@@ -63,18 +66,53 @@ def open_data(spec: DataSpec, preprocessing: Preprocessing) -> OpenData:
     """
     if spec.name in ZOO:
         return _open_zoo(spec, preprocessing)
-    if spec.root is None:
+    root = spec.folder
+    if root is None:
         raise ValueError(f"data {spec.name!r} has no folder: expected one, or one of {', '.join(ZOO)}")
     generated = spec.corruption is not None and spec.name != CORRUPTED
-    root = Path(spec.root)
-    if spec.name == CORRUPTED:
-        root = root / str(spec.corruption) / str(spec.severity)
     source = ImageFolder(root, preprocessing, spec.limit)
     sizes, times = file_facts(root, source.names)
     stamps = [str(root.resolve()), PIL.__version__, times]
     folders = [_folder(root, name) for name in source.names]
     classes = sorted(path.name for path in root.iterdir() if path.is_dir() and not path.name.startswith("."))
     return OpenData(source, folders, classes, sizes, stamps, _damage(spec, generated), (*preprocessing.size, 3))
+
+
+def open_clips(spec: DataSpec, preprocessing: Preprocessing) -> OpenData:
+    """Find the clips of a data set; none is read yet.
+
+    Raises:
+        NoImagesError: There are none, or not the official lists.
+        ValueError: The model takes images, the data set is none of clips, or a corruption was asked for.
+    """
+    named = ClipData.parse(spec.name)
+    if named is None:
+        raise ValueError(f"data {spec.name!r}: the model takes clips; pass ucf101=DIR, or clips=DIR for class folders")
+    if preprocessing.frames is None:
+        raise ValueError(f"data {spec.name!r} is a set of clips, and the model takes images; use a video model")
+    if spec.root is None:
+        raise ValueError(f"data {spec.name!r} has no folder: expected {spec.name}=DIR")
+    if spec.corruption is not None:
+        raise ValueError(f"data {spec.title!r}: corruptions are made for images, not for clips")
+    sampling = named.sampling(preprocessing.frames)
+    source = ClipFolder(named.clips(spec.root), preprocessing, sampling, spec.limit)
+    sizes, times = file_facts(source.root, source.names)
+    shape = (sampling.views, sampling.frames, *preprocessing.size, 3)
+    stamps = [str(source.root.resolve()), PIL.__version__, import_av().__version__, times]
+    folders = [name.split("/")[0] for name in source.names]
+    return OpenData(source, folders, source.classes, sizes, stamps, None, shape, made=asdict(sampling))
+
+
+def count_items(spec: DataSpec) -> int:
+    """Images or clips in a data set; none is read.
+
+    Example:
+        >>> count_items(DataSpec("zoo-clean", limit=24))
+        24
+    """
+    if ClipData.parse(spec.name) is None:
+        return len(open_data(spec, Preprocessing()).source)
+    return len(open_clips(spec, Preprocessing(frames=1)).source)
 
 
 def _open_zoo(spec: DataSpec, preprocessing: Preprocessing) -> OpenData:

@@ -17,10 +17,16 @@ from catis.core.schedule import RLike, Schedule
 from catis.core.view import BlockView
 from catis.diagnostics.consistency import RankingConsistency, unary_signals
 from catis.diagnostics.correlation import OffDiagonal
-from catis.diagnostics.distortion import Distortion, channel_amounts, cosine_distance, summary_feature
+from catis.diagnostics.distortion import (
+    Decisions,
+    Distortion,
+    Replay,
+    channel_amounts,
+    cosine_distance,
+    summary_feature,
+)
 from catis.diagnostics.estimates import BlockMeans, Estimate
 from catis.diagnostics.prediction import FlipCurve
-from catis.diagnostics.replay import Decisions, Replay
 from catis.diagnostics.verdict import share_interval
 from catis.hosts.correction import Correction
 from catis.methods.catis import Catis

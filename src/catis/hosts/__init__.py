@@ -3,7 +3,7 @@
 docs/hosts.md says how to write a host of your own.
 """
 
-from catis.hosts.facts import BlockLinears, ModelFacts
+from catis.hosts.cost import BlockLinears, ModelFacts
 from catis.hosts.handle import Handle
 from catis.hosts.lookup import find, known_hosts, register
 

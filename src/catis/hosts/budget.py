@@ -8,8 +8,7 @@ from dataclasses import replace
 from catis.core.budget import fit_shape
 from catis.core.reduction import Reduction
 from catis.core.schedule import Schedule
-from catis.hosts.cost import ModelCost
-from catis.hosts.facts import ModelFacts
+from catis.hosts.cost import ModelCost, ModelFacts
 
 
 def fitted(reduction: Reduction, cost: ModelCost, facts: ModelFacts, vanilla: int) -> Reduction:

@@ -15,8 +15,7 @@ from catis.core.block import Recorder
 from catis.core.reduction import Reduction
 from catis.data.preprocessing import Preprocessing
 from catis.hosts.budget import fitted
-from catis.hosts.cost import ModelCost
-from catis.hosts.facts import BlockLinears, ModelFacts
+from catis.hosts.cost import BlockLinears, ModelCost, ModelFacts
 from catis.hosts.installation import Installation
 from catis.hosts.swap import vanilla_unless_reduced
 

@@ -9,7 +9,7 @@ from typing import Any
 from torch import nn
 
 from catis.errors import UnsupportedModelError
-from catis.hosts.facts import ModelFacts
+from catis.hosts.cost import ModelFacts
 from catis.hosts.hf_families import FAMILIES
 from catis.hosts.hf_family import Family
 

@@ -6,8 +6,7 @@ from typing import Any
 
 from torch import nn
 
-from catis.hosts.cost import BlockCost, ModelCost, linear_shapes, linears_in
-from catis.hosts.facts import BlockLinears
+from catis.hosts.cost import BlockCost, BlockLinears, ModelCost, linear_shapes, linears_in
 from catis.hosts.hf_family import Family
 
 ANY_SIZE = 32

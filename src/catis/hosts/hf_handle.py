@@ -1,7 +1,14 @@
-"""The host of transformers: the vision models of `hf_families`, bare or inside a larger model."""
+"""The host of transformers: the vision models of `hf_families`, bare or inside a larger model.
+
+Whoever calls the model inside a classifier himself reads all of its last tokens. So the question "who reads the
+prefix alone?" belongs to the call: a classifier under `head_only` passes one more keyword on.
+"""
 
 from __future__ import annotations
 
+import sys
+from collections.abc import Callable
+from functools import wraps
 from typing import Any
 
 from torch import nn
@@ -11,17 +18,30 @@ from catis.core.block import Recorder
 from catis.core.reduction import Reduction
 from catis.data.preprocessing import Preprocessing
 from catis.errors import UnsupportedModelError
-from catis.hosts import hf_check, hf_classifiers, hf_cost, hf_model
+from catis.hosts import hf_check, hf_cost, hf_model
 from catis.hosts.correction import Correction
-from catis.hosts.cost import ModelCost, linears_in
-from catis.hosts.facts import BlockLinears, ModelFacts
+from catis.hosts.cost import BlockLinears, ModelCost, ModelFacts, linears_in
 from catis.hosts.handle import Handle
 from catis.hosts.hf_cost import image_size
 from catis.hosts.hf_families import family_of
 from catis.hosts.hf_family import Family
-from catis.hosts.hf_processor import saved_preprocessing
-from catis.hosts.swap import Reduced, base_class, reduced_class, set_class, vanilla_unless_reduced
+from catis.hosts.hf_loading import saved_preprocessing
+from catis.hosts.swap import (
+    Reduced,
+    base_class,
+    reduced_class,
+    set_class,
+    vanilla_unless_reduced,
+    with_the_same_weights,
+)
 from catis.hosts.tower_tokens import refuse_grid_readers, shorten_prompts
+
+_READ_PREFIX = (
+    ("transformers.models.vit.modeling_vit", "ViTForImageClassification", "vit"),
+    ("transformers.models.deit.modeling_deit", "DeiTForImageClassification", "deit"),
+    ("transformers.models.deit.modeling_deit", "DeiTForImageClassificationWithTeacher", "deit"),
+)
+"""Module, class and attribute of the model inside. Others return every token, or average them (Dinov2, CLIP)."""
 
 
 class HfHandle(Handle):
@@ -52,7 +72,13 @@ class HfHandle(Handle):
 
     def reads_patches(self) -> str:
         """Only a few classifiers read prefix tokens alone; all else returns the last tokens or averages them."""
-        return hf_classifiers.reads_patches(self.model, self.vit, base_class(self.model))
+        kind = base_class(self.model)
+        if self.model is self.vit:
+            return f"{kind.__name__} returns all of its last tokens"
+        if _vit_in(kind) is None:
+            names = ", ".join(name for _, name, _ in _READ_PREFIX)
+            return f"{kind.__name__} is not among the classifiers that read prefix tokens alone: {names}"
+        return ""
 
     def install(self, reduction: Reduction, correction: Correction | None = None) -> None:
         """Put a reduction on the tower; where it takes two, also on the model around.
@@ -80,9 +106,9 @@ class HfHandle(Handle):
     @classmethod
     def overrides(cls, base: Any) -> dict[str, Any]:
         """The forward, which knows `return_dict`; of a classifier, what it passes on."""
-        inside = hf_classifiers.vit_in(base)
+        inside = _vit_in(base)
         if inside is not None:
-            return {"forward": hf_classifiers.telling(base.forward, inside)}
+            return {"forward": _telling(base.forward, inside)}
         return {"forward": can_return_tuple(vanilla_unless_reduced(base.forward, hf_model.forward_like(base)))}
 
     def cost(self, input_size: tuple[int, ...] | None = None) -> ModelCost:
@@ -149,3 +175,25 @@ def _linears(family: Family, block: Any) -> BlockLinears:
     return BlockLinears(
         linears_in(attention.modules()), linears_in(module for module in block.modules() if module not in inside)
     )
+
+
+def _vit_in(kind: type[Any]) -> str | None:
+    """Attribute of the model inside a classifier that reads prefix tokens alone; None for any other class."""
+    for module, name, inside in _READ_PREFIX:
+        known = getattr(sys.modules.get(module), name, None)
+        if known is not None and issubclass(kind, known) and kind.forward is known.forward:
+            return inside
+    return None
+
+
+def _telling(forward: Callable[..., Any], inside: str) -> Callable[..., Any]:
+    """The forward of a classifier, which tells a model under `head_only` that it will read prefix tokens alone."""
+
+    @wraps(forward)
+    def tell(model: Any, *args: Any, **kwargs: Any) -> Any:
+        vit = getattr(model, inside)
+        reduction = getattr(vit, "catis_reduction", None)
+        told = {} if reduction is None or not reduction.head_only else {hf_model.PREFIX_ONLY: True}
+        return with_the_same_weights(vit, forward, model, *args, **kwargs, **told)
+
+    return tell

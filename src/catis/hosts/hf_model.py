@@ -7,19 +7,20 @@ again.
 from __future__ import annotations
 
 import inspect
-from collections.abc import Callable, Collection
+from collections.abc import Callable, Collection, Sequence
 from functools import cache, partial
 from typing import Any
 
 from torch import Tensor
+from transformers.modeling_outputs import BaseModelOutput
 from transformers.utils import ModelOutput
 
 from catis.core.block import BlockRecord, Recorder
 from catis.core.reduction import Reduction
 from catis.hosts import tower_model
-from catis.hosts.hf_backbone import read_maps
-from catis.hosts.hf_blocks import EVERY, is_heard, run_family, shown
 from catis.hosts.hf_families import family_of
+from catis.hosts.hf_family import EVERY, Family, is_heard, run_family, shown
+from catis.hosts.swap import base_class
 
 # Arguments that describe the full sequence to the attention; once tokens merge they would silently mean something else.
 _REFUSED = ("attention_mask", "is_causal", "cu_seq_lens_q", "cu_seq_lens_k", "max_length_q", "max_length_k")
@@ -32,7 +33,7 @@ def forward_like(base: Any) -> Callable[..., ModelOutput]:
     """The reduced forward of a model class: (model, reduction, the arguments of its own forward)."""
     parameters = dict(list(inspect.signature(base.forward).parameters.items())[1:])
     names = tuple(parameters)
-    needed = [name for name, parameter in parameters.items() if _is_needed(parameter)]
+    needed = [name for name, one in parameters.items() if one.default is one.empty and one.kind is not one.VAR_KEYWORD]
     inputs = tuple(name for name in names if name not in ("attention_mask", "kwargs"))
 
     def forward(model: Any, reduction: Reduction, *args: Any, record: Recorder | None = None, **kwargs: Any) -> Any:
@@ -79,16 +80,12 @@ def run(
     parts = [family.parts(block).heard() for block in family.blocks_of(model)]
     tokens, state = run_family(model, family, reduction, parts, x, positions, watch, prefix_only=prefix_only)
     if family.backbone:
-        return read_maps(model, family, inputs, flags, x, hidden)
+        return _read_maps(model, family, inputs, flags, x, hidden)
     size = state.size if reduction.method.weighs_pool else None
     output = family.finish(model, tokens, size, partial(show, state=state), extra)
     if wanted is not None:
         output["hidden_states"] = tuple(hidden)
     return output
-
-
-def _is_needed(parameter: inspect.Parameter) -> bool:
-    return parameter.default is inspect.Parameter.empty and parameter.kind is not inspect.Parameter.VAR_KEYWORD
 
 
 def _refuse(model: Any, flags: dict[str, Any]) -> None:
@@ -124,3 +121,50 @@ def _collector(
             record(block)
 
     return collect
+
+
+def _read_maps(
+    model: Any,
+    family: Family,
+    inputs: dict[str, Any],
+    flags: dict[str, Any],
+    embedded: Tensor,
+    hidden: Sequence[Tensor | None],
+) -> ModelOutput:
+    """What a backbone returns: its own forward makes the maps, from full-grid hidden states that are there already.
+
+    Args:
+        model: The backbone.
+        family: Its family.
+        inputs: What its embedding took, by name.
+        flags: The other arguments of the call.
+        embedded: (B, N, C) tokens that entered the first block.
+        hidden: These, and the un-merged tokens after each block.
+    """
+    answer = BaseModelOutput(last_hidden_state=hidden[-1], hidden_states=tuple(hidden))
+    encoder = family.blocks.partition(".")[0]
+    patches = _Embedding(model.embeddings, embedded)
+    seen = _StandIn(model, {"embeddings": patches, encoder: lambda *args, **kwargs: answer})
+    given = {name: value for name, value in flags.items() if value is not None}
+    return base_class(model).forward(seen, **inputs, **given)
+
+
+class _StandIn:
+    """A model as its own forward sees it, with other answers from its embedding and its encoder."""
+
+    def __init__(self, model: Any, answers: dict[str, Any]) -> None:
+        self._model, self._answers = model, answers
+
+    def __getattr__(self, name: str) -> Any:
+        return self._answers[name] if name in self._answers else getattr(self._model, name)
+
+
+class _Embedding(_StandIn):
+    """The embedding of a model, whose answer is there already; everything else of it is the model's."""
+
+    def __init__(self, embedding: Any, tokens: Tensor) -> None:
+        super().__init__(embedding, {})
+        self._tokens = tokens
+
+    def __call__(self, *args: Any, **kwargs: Any) -> Tensor:
+        return self._tokens

@@ -8,12 +8,17 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from catis.core.parts import BlockParts, Projection
-from catis.hosts.hf_parts import HfBlockParts, scale_of, split_heads
-from catis.hosts.hooks import Convention, heard_attention, refuse_hooks
+from catis.hosts.hf_parts import HfBlockParts
+from catis.hosts.hooks import PLAIN, Convention, heard_attention, refuse_hooks
+
+IN_A_TUPLE = Convention(pack=lambda tokens: (tokens,), unpack=lambda output: output[0])
+"""How Data2Vec's blocks and their attention return tokens."""
 
 
 class NestedParts(HfBlockParts):
     """What the blocks with the older nesting of modules share: the projections lie one module further in."""
+
+    projections, head_size, convention = ("query", "key", "value"), "attention_head_size", PLAIN
 
     @property
     def attention(self) -> Any:
@@ -23,27 +28,11 @@ class NestedParts(HfBlockParts):
     def heard(self) -> BlockParts:
         """These parts, with whoever listens to the outer attention module, which ends with the output projection."""
         refuse_hooks(self.attention, "the attention module around it")
-        return heard_attention(self, self.block.attention)
-
-    def norm(self, x: Tensor) -> Tensor:
-        """LN1."""
-        return self.block.layernorm_before(x)  # type: ignore[no-any-return]
-
-    def project(self, features: Tensor, positions: Tensor | None, rows: int | None = None) -> Projection:
-        """The model's own query, key and value."""
-        attn = self.attention
-        size = attn.attention_head_size
-        query = split_heads(attn.query(features[:, :rows]), size)
-        key, value = (split_heads(proj(features), size) for proj in (attn.key, attn.value))
-        return Projection(query, key, value, key, scale_of(attn))
+        return heard_attention(self, self.block.attention, self.convention)
 
     def output(self, heads: Tensor, features: Tensor) -> Tensor:
         """Output projection and dropout."""
         return self.block.attention.output(heads.transpose(1, 2).flatten(2), features)  # type: ignore[no-any-return]
-
-    def add_attention(self, x: Tensor, update: Tensor) -> Tensor:
-        """Residual."""
-        return update + x
 
 
 class VideoMaeBlockParts(NestedParts):
@@ -51,26 +40,17 @@ class VideoMaeBlockParts(NestedParts):
 
     def add_mlp(self, x: Tensor) -> Tensor:
         """Second half of the block; its output module adds the residual."""
-        block = self.block
-        return block.output(block.intermediate(block.layernorm_after(x)), x)  # type: ignore[no-any-return]
+        return self.block.output(self.block.intermediate(self.norm_mlp(x)), x)  # type: ignore[no-any-return]
 
 
 class VitPoseBlockParts(NestedParts):
     """VitPoseBackboneLayer with one expert."""
 
-    def add_mlp(self, x: Tensor) -> Tensor:
-        """Second half of the block."""
-        return self.block.mlp(self.block.layernorm_after(x)) + x  # type: ignore[no-any-return]
-
 
 class Data2VecBlockParts(NestedParts):
     """Data2VecVisionLayer without relative positions; its attention class says which kernel it is, not the config."""
 
-    def heard(self) -> BlockParts:
-        """These parts, with whoever listens to the outer attention module, which returns a tuple."""
-        refuse_hooks(self.attention, "the attention module around it")
-        convention = Convention(pack=lambda tokens: (tokens,), unpack=lambda output: output[0])
-        return heard_attention(self, self.block.attention, convention)
+    convention = IN_A_TUPLE
 
     def mix(self, projection: Projection, bias: Tensor | None) -> Tensor:
         """Fused or explicit attention, as the module is."""
@@ -89,7 +69,7 @@ class Data2VecBlockParts(NestedParts):
     def add_mlp(self, x: Tensor) -> Tensor:
         """Second half of the block, with lambda_2 and DropPath."""
         block = self.block
-        update = block.output(block.intermediate(block.layernorm_after(x)))
+        update = block.output(block.intermediate(self.norm_mlp(x)))
         return block.drop_path(_scaled(block.lambda_2, update)) + x  # type: ignore[no-any-return]
 
 

@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 import sys
-from abc import ABC, abstractmethod
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, ClassVar
 
 import torch
 from torch import Tensor
@@ -17,12 +16,26 @@ from catis.hosts.hooks import Convention, heard_attention
 # Implementations known to add a float (B, 1, 1, N) mask to the logits. Flash kernels take none, and would drop it.
 _ADDS_BIAS = ("eager", "sdpa")
 # Attention of transformers returns its weights too, which a fused kernel does not have.
-_WITH_WEIGHTS = Convention(pack=lambda tokens: (tokens, None), unpack=lambda output: output[0])
+WITH_WEIGHTS = Convention(pack=lambda tokens: (tokens, None), unpack=lambda output: output[0])
 
 
 @dataclass(frozen=True)
-class HfBlockParts(ABC):
-    """What the layouts share: separate projections, and attention by the implementation that the model is set to."""
+class HfBlockParts:
+    """What the layouts share: separate projections, and attention by the implementation that the model is set to.
+
+    A layout differs in the names below, and in what stands around the two residual sums.
+    """
+
+    norms: ClassVar[tuple[str, str]] = ("layernorm_before", "layernorm_after")
+    """Attributes of the block that are LN1 and LN2."""
+    projections: ClassVar[tuple[str, str, str]] = ("q_proj", "k_proj", "v_proj")
+    """Attributes of the attention that make query, key and value."""
+    last: ClassVar[str] = "o_proj"
+    """Attribute of the attention that is its output projection."""
+    head_size: ClassVar[str] = "head_dim"
+    """Attribute of the attention that is the width of a head."""
+    convention: ClassVar[Convention] = WITH_WEIGHTS
+    """How the block calls its attention."""
 
     block: Any
 
@@ -33,13 +46,14 @@ class HfBlockParts(ABC):
 
     def heard(self) -> BlockParts:
         """These parts, with whoever listens to the attention."""
-        return heard_attention(self, self.attention, _WITH_WEIGHTS)
+        return heard_attention(self, self.attention, self.convention)
 
     def project(self, features: Tensor, positions: Tensor | None, rows: int | None = None) -> Projection:
-        """The model's own q_proj, k_proj and v_proj."""
-        attn = self.attention
-        query = split_heads(attn.q_proj(features[:, :rows]), attn.head_dim)
-        key, value = (split_heads(proj(features), attn.head_dim) for proj in (attn.k_proj, attn.v_proj))
+        """The model's own query, key and value."""
+        attn, (first, *others) = self.attention, self.projections
+        size = getattr(attn, self.head_size)
+        query = split_heads(getattr(attn, first)(features[:, :rows]), size)
+        key, value = (split_heads(getattr(attn, name)(features), size) for name in others)
         return Projection(query, key, value, key, scale_of(attn))
 
     def mix(self, projection: Projection, bias: Tensor | None) -> Tensor:
@@ -59,27 +73,27 @@ class HfBlockParts(ABC):
 
     def output(self, heads: Tensor, features: Tensor) -> Tensor:
         """Output projection."""
-        return self.attention.o_proj(heads.transpose(1, 2).flatten(2))  # type: ignore[no-any-return]
+        return getattr(self.attention, self.last)(heads.transpose(1, 2).flatten(2))  # type: ignore[no-any-return]
 
-    @abstractmethod
     def norm(self, x: Tensor) -> Tensor:
         """LN1."""
+        return getattr(self.block, self.norms[0])(x)  # type: ignore[no-any-return]
 
-    @abstractmethod
+    def norm_mlp(self, x: Tensor) -> Tensor:
+        """LN2."""
+        return getattr(self.block, self.norms[1])(x)  # type: ignore[no-any-return]
+
     def add_attention(self, x: Tensor, update: Tensor) -> Tensor:
         """First residual."""
+        return x + update
 
-    @abstractmethod
     def add_mlp(self, x: Tensor) -> Tensor:
         """Second half of the block."""
+        return x + self.block.mlp(self.norm_mlp(x))  # type: ignore[no-any-return]
 
 
 class VitBlockParts(HfBlockParts):
     """ViTLayer, and its copies in DeiT, ViT-MAE and I-JEPA."""
-
-    def norm(self, x: Tensor) -> Tensor:
-        """LN1."""
-        return self.block.layernorm_before(x)  # type: ignore[no-any-return]
 
     def add_attention(self, x: Tensor, update: Tensor) -> Tensor:
         """Residual with dropout."""
@@ -87,16 +101,13 @@ class VitBlockParts(HfBlockParts):
 
     def add_mlp(self, x: Tensor) -> Tensor:
         """Second half of the block."""
-        block = self.block
-        return block.dropout(block.mlp(block.layernorm_after(x))) + x  # type: ignore[no-any-return]
+        return self.block.dropout(self.block.mlp(self.norm_mlp(x))) + x  # type: ignore[no-any-return]
 
 
 class DinoBlockParts(HfBlockParts):
     """Dinov2Layer (with and without registers) and DINOv3ViTLayer, whose keys are rotated."""
 
-    def norm(self, x: Tensor) -> Tensor:
-        """LN1."""
-        return self.block.norm1(x)  # type: ignore[no-any-return]
+    norms = ("norm1", "norm2")
 
     def project(self, features: Tensor, positions: Tensor | None, rows: int | None = None) -> Projection:
         """Projections; with rotary positions (one row of cos and sin per patch token) also the model's rotation.
@@ -119,36 +130,19 @@ class DinoBlockParts(HfBlockParts):
     def add_mlp(self, x: Tensor) -> Tensor:
         """Second half of the block."""
         block = self.block
-        return block.drop_path(block.layer_scale2(block.mlp(block.norm2(x)))) + x  # type: ignore[no-any-return]
+        return block.drop_path(block.layer_scale2(block.mlp(self.norm_mlp(x)))) + x  # type: ignore[no-any-return]
 
 
 class ClipBlockParts(HfBlockParts):
     """CLIPEncoderLayer and SiglipEncoderLayer."""
 
+    norms, last = ("layer_norm1", "layer_norm2"), "out_proj"
+    convention = WITH_WEIGHTS._replace(keyword="hidden_states")
+
     @property
     def attention(self) -> Any:
         """The module that holds the projections."""
         return self.block.self_attn
-
-    def heard(self) -> BlockParts:
-        """These parts, with whoever listens to the attention, which is called by keyword."""
-        return heard_attention(self, self.attention, _WITH_WEIGHTS._replace(keyword="hidden_states"))
-
-    def norm(self, x: Tensor) -> Tensor:
-        """LN1."""
-        return self.block.layer_norm1(x)  # type: ignore[no-any-return]
-
-    def output(self, heads: Tensor, features: Tensor) -> Tensor:
-        """Output projection, under its name here."""
-        return self.attention.out_proj(heads.transpose(1, 2).flatten(2))  # type: ignore[no-any-return]
-
-    def add_attention(self, x: Tensor, update: Tensor) -> Tensor:
-        """Residual."""
-        return x + update
-
-    def add_mlp(self, x: Tensor) -> Tensor:
-        """Second half of the block."""
-        return x + self.block.mlp(self.block.layer_norm2(x))  # type: ignore[no-any-return]
 
 
 def split_heads(tokens: Tensor, head_dim: int) -> Tensor:

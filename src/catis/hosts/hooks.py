@@ -85,8 +85,18 @@ def run_heard(
 
 
 def heard_attention(parts: BlockParts, attention: nn.Module, convention: Convention = PLAIN) -> BlockParts:
-    """The parts of a block as they are, unless somebody listens to its attention."""
-    return HeardAttention(parts, attention, convention) if is_hooked(attention) else parts
+    """The parts of a block; where somebody listens to its attention, Z and output are as the listeners leave them."""
+    if not is_hooked(attention):
+        return parts
+    heard: Any = _Heard(
+        norm=lambda x: _before(attention, parts.norm(x), convention),
+        project=parts.project,
+        mix=parts.mix,
+        output=lambda heads, features: _after(attention, features, parts.output(heads, features), convention),
+        add_attention=parts.add_attention,
+        add_mlp=parts.add_mlp,
+    )
+    return heard  # type: ignore[no-any-return]
 
 
 def refuse_hooks(module: nn.Module, instead: str) -> None:
@@ -98,41 +108,15 @@ def refuse_hooks(module: nn.Module, instead: str) -> None:
         )
 
 
-class HeardAttention:
-    """The parts of a block whose attention somebody listens to: it begins with Z and ends with its output.
+class _Heard(NamedTuple):
+    """`BlockParts` of which some are another's."""
 
-    Args:
-        parts: The parts.
-        attention: The module that they take apart.
-        convention: How its library calls it.
-    """
-
-    def __init__(self, parts: BlockParts, attention: nn.Module, convention: Convention = PLAIN) -> None:
-        self._parts, self._attention, self._convention = parts, attention, convention
-
-    def norm(self, x: Tensor) -> Tensor:
-        """Z, as the listeners leave it."""
-        return _before(self._attention, self._parts.norm(x), self._convention)
-
-    def project(self, features: Tensor, positions: Tensor | None, rows: int | None = None) -> Projection:
-        """Unchanged."""
-        return self._parts.project(features, positions, rows)
-
-    def mix(self, projection: Projection, bias: Tensor | None) -> Tensor:
-        """Unchanged."""
-        return self._parts.mix(projection, bias)
-
-    def output(self, heads: Tensor, features: Tensor) -> Tensor:
-        """What the attention returns, as the listeners leave it."""
-        return _after(self._attention, features, self._parts.output(heads, features), self._convention)
-
-    def add_attention(self, x: Tensor, update: Tensor) -> Tensor:
-        """Unchanged."""
-        return self._parts.add_attention(x, update)
-
-    def add_mlp(self, x: Tensor) -> Tensor:
-        """Unchanged."""
-        return self._parts.add_mlp(x)
+    norm: Callable[[Tensor], Tensor]
+    project: Callable[..., Projection]
+    mix: Callable[[Projection, Tensor | None], Tensor]
+    output: Callable[[Tensor, Tensor], Tensor]
+    add_attention: Callable[[Tensor, Tensor], Tensor]
+    add_mlp: Callable[[Tensor], Tensor]
 
 
 def _arguments(x: Tensor, convention: Convention) -> tuple[tuple[Any, ...], dict[str, Any]]:

@@ -1,4 +1,4 @@
-"""Finds the Vision Transformer in a model, and the host that knows it."""
+"""Finds the Vision Transformer in a model and the host that knows it, or the reason why there is none."""
 
 from __future__ import annotations
 
@@ -11,12 +11,44 @@ from torch import nn
 
 from catis.errors import UnsupportedModelError
 from catis.hosts.handle import Handle
-from catis.hosts.refused import reason
 from catis.hosts.timm_handle import TimmHandle
 
 GROUP = "catis.hosts"
 HostT = TypeVar("HostT", bound=type[Handle])
 _REGISTERED: list[type[Handle]] = []
+
+_GRID = "attention in windows of a fixed grid: tokens cannot leave it"
+_PAIRS = "a bias for every pair of positions of the full grid"
+_PYRAMID = "convolutions between its stages need the full grid"
+_MASKS = "its blocks carry masks of their own from block to block"
+
+REFUSED = {
+    "timm": {
+        "SwinTransformer": _GRID,
+        "SwinTransformerV2": _GRID,
+        "MaxxVit": _GRID,
+        "VisionTransformerSAM": _GRID,
+        "Hiera": "attention in windows that shrink with the grid",
+        "Beit": _PAIRS,
+        "VisionTransformerRelPos": _PAIRS,
+        "PyramidVisionTransformerV2": _PYRAMID,
+        "NaFlexVit": _MASKS,
+        "Cait": "its last blocks attend from the CLS token alone",
+        "Xcit": "attention between channels, not tokens",
+    },
+    "transformers": {
+        "SwinModel": _GRID,
+        "Swinv2Model": _GRID,
+        "SamVisionEncoder": _GRID,
+        "BeitModel": _PAIRS,
+        "TimesformerModel": "divided attention: over space and over time in turn, on a fixed grid of frames",
+        "DPTModel": "a read-out in the middle of its own encoder; a DPT with a DINOv2 backbone is taken",
+        "PixtralVisionModel": "images packed into one sequence under one mask of the full length",
+        "SegformerModel": _PYRAMID,
+        "HieraModel": "attention in windows that shrink with the grid",
+    },
+}
+"""Models that people ask for and catis refuses: library -> class -> why; by name, so that none is imported."""
 
 
 def register(host: HostT) -> HostT:
@@ -74,3 +106,19 @@ def find(model: Any) -> Handle:
     raise UnsupportedModelError(
         f"{type(model).__name__} holds {len(handles)} Vision Transformers ({', '.join(handles)}): pass the one you mean"
     )
+
+
+def reason(model: nn.Module) -> str | None:
+    """The first refused class in a model, with the reason; None if there is none that we have a word on.
+
+    Example:
+        >>> import timm
+        >>> reason(timm.create_model("beit_base_patch16_224"))
+        'timm Beit: a bias for every pair of positions of the full grid'
+    """
+    for module in model.modules():
+        for base in type(module).__mro__:
+            library = base.__module__.partition(".")[0]
+            if base.__name__ in REFUSED.get(library, {}):
+                return f"{library} {base.__name__}: {REFUSED[library][base.__name__]}"
+    return None

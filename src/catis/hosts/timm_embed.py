@@ -1,17 +1,17 @@
-"""The embedding of a timm model at another input size than it was built for."""
+"""A timm model fed a smaller image than it was given, inside its forward pass: images resized, positions resampled."""
 
 from __future__ import annotations
 
 from typing import Any
 
 import torch
+import torch.nn.functional as F
 from timm.layers.patch_embed import PatchEmbed
 from timm.layers.pos_embed import resample_abs_pos_embed
 from timm.models.vision_transformer import VisionTransformer
 from torch import Tensor
 
 from catis.core.reduction import Reduction
-from catis.hosts.resize import resized
 
 
 def fixed_size(model: Any) -> str:
@@ -41,6 +41,29 @@ def embed_resized(model: Any, images: Tensor, reduction: Reduction) -> tuple[Ten
     else:
         x = torch.cat([*before, patches], 1) + _positions(model, grid, model.num_prefix_tokens)
     return model.norm_pre(model.patch_drop(model.pos_drop(x))), None
+
+
+def resized(images: Tensor, side: int) -> Tensor:
+    """(B, 3, side, side) images, as an image library would resize them: bicubic, smoothed before they shrink.
+
+    Example:
+        >>> resized(torch.zeros(1, 3, 8, 8), 4).shape
+        torch.Size([1, 3, 4, 4])
+    """
+    return F.interpolate(images, (side, side), mode="bicubic", antialias=True, align_corners=False)
+
+
+def refuse_grid(reduction: Reduction) -> None:
+    """Refuse a dense output under another input size, whose grid is not the one that the caller knows.
+
+    Raises:
+        ValueError: The reduction resizes images.
+    """
+    if reduction.input_size is not None:
+        raise ValueError(
+            f"the model resizes its images to {reduction.input_size} pixels, so its features are not on the grid of "
+            "these images: apply without input_size (catis tune --without size)"
+        )
 
 
 def _positions(model: Any, grid: Tensor, prefix: int) -> Tensor:

@@ -19,8 +19,7 @@ from catis.core.reduction import Reduction
 from catis.core.state import TokenState
 from catis.hosts.hooks import around_blocks, heard_attention, run_heard
 from catis.hosts.listening import has_hooks, is_watched
-from catis.hosts.resize import refuse_grid
-from catis.hosts.timm_embed import embed_resized
+from catis.hosts.timm_embed import embed_resized, refuse_grid
 from catis.hosts.timm_parts import EvaBlockParts, VitBlockParts, pack_rope
 from catis.native.accelerator import accelerator_for
 

@@ -1,11 +1,16 @@
-"""The forward pass of a vision tower whose images differ in size: in groups, each an ordinary batch."""
+"""The forward pass of a vision tower whose images differ in size.
+
+They come packed one behind the other, run in groups of one size, and are packed again. A group is an ordinary batch, so
+every image gets its own budget and never sees its neighbours.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Collection, Hashable
+from collections.abc import Callable, Collection, Hashable, Sequence
 from dataclasses import replace
-from typing import Any
+from typing import Any, NamedTuple
 
+import torch
 from torch import Tensor
 from transformers.utils import ModelOutput
 
@@ -14,10 +19,90 @@ from catis.core.execute import unmerge
 from catis.core.parts import BlockParts
 from catis.core.reduction import Reduction
 from catis.core.state import TokenState
-from catis.hosts.hf_blocks import EVERY, run_family
-from catis.hosts.hf_family import Family
-from catis.hosts.packing import Packed, run_in_groups
+from catis.hosts.hf_family import EVERY, Family, run_family
 from catis.hosts.tower_parts import QwenBlockParts, Windows
+
+
+class Packed(NamedTuple):
+    """Embedded images, one behind the other.
+
+    Attributes:
+        tokens: (S, C) patch tokens of all images.
+        positions: (S, D) a row of positions for each, or None.
+        lengths: Patches of each image.
+        layouts: What besides its length decides how an image is run (its windows), the same for images of one group.
+        visible: (B, N) the places of these tokens in a padded batch; None if the model itself packs its images.
+        extra: What the read-out needs besides.
+    """
+
+    tokens: Tensor
+    positions: Tensor | None
+    lengths: Sequence[int]
+    layouts: Sequence[Hashable]
+    visible: Tensor | None = None
+    extra: Any = None
+
+    def as_given(self, tokens: Tensor) -> Tensor:
+        """(S, C) tokens in the form in which the model has them; zeros where a mask hides a patch."""
+        if self.visible is None:
+            return tokens
+        grid = tokens.new_zeros(*self.visible.shape, tokens.shape[-1])
+        return grid.masked_scatter(self.visible.unsqueeze(-1), tokens)
+
+
+class Group(NamedTuple):
+    """Images of one size after the blocks.
+
+    Attributes:
+        images: (b,) which images they are.
+        rows: (b, n) where their patches lie among the packed tokens.
+        tokens: (b, K, C) the tokens that are left.
+        state: Their companions.
+    """
+
+    images: Tensor
+    rows: Tensor
+    tokens: Tensor
+    state: TokenState
+
+
+Run = Callable[[Tensor, Tensor | None, Hashable, Tensor], tuple[Tensor, TokenState]]
+"""(tokens (b, n, C), positions (b, n, D) or None, layout, rows) -> what is left of them."""
+
+
+def run_in_groups(packed: Packed, run: Run) -> list[Group]:
+    """Run each set of images of one length and layout as a batch."""
+    starts = [0]
+    for length in packed.lengths:
+        starts.append(starts[-1] + length)
+    members: dict[tuple[int, Hashable], list[int]] = {}
+    for image, key in enumerate(zip(packed.lengths, packed.layouts, strict=True)):
+        members.setdefault(key, []).append(image)
+    device, groups = packed.tokens.device, []
+    for (length, layout), images in members.items():
+        first = torch.tensor([starts[image] for image in images], device=device)
+        rows = first[:, None] + torch.arange(length, device=device)
+        positions = None if packed.positions is None else packed.positions[rows]
+        tokens, state = run(packed.tokens[rows], positions, layout, rows)
+        groups.append(Group(torch.tensor(images, device=device), rows, tokens, state))
+    return groups
+
+
+def packed_again(groups: Sequence[Group], read: Callable[[Tensor], Tensor]) -> Tensor:
+    """(S, C) un-merged patches of all images, each token through `read` (a norm) first."""
+    grids = [unmerge(read(group.tokens), group.state) for group in groups]
+    whole = grids[0].new_empty(sum(group.rows.numel() for group in groups), grids[0].shape[-1])
+    for group, grid in zip(groups, grids, strict=True):
+        whole = whole.index_copy(0, group.rows.flatten(), grid.flatten(0, 1))
+    return whole
+
+
+def pack_visible(tokens: Tensor, visible: Tensor) -> Packed:
+    """(B, N, C) tokens of which each image shows those of its (B, N) mask; the others enter no block."""
+    lengths = [int(count) for count in visible.sum(1).tolist()]
+    if 0 in lengths:
+        raise ValueError(f"image {lengths.index(0)} of the batch has no visible patch: its mask is all zero")
+    return Packed(tokens[visible], None, lengths, [None] * len(lengths), visible)
 
 
 def run(

@@ -8,9 +8,9 @@ from typing import Any, NamedTuple
 import torch
 from torch import Tensor
 
-from catis.core.parts import BlockParts, Projection
+from catis.core.parts import Projection
 from catis.hosts.hf_parts import HfBlockParts, own_function, scale_of, split_heads
-from catis.hosts.hooks import heard_attention
+from catis.hosts.hooks import PLAIN
 
 
 class Windows(NamedTuple):
@@ -22,10 +22,6 @@ class Windows(NamedTuple):
 
 class InternVlBlockParts(HfBlockParts):
     """InternVLVisionLayer: norms of whole queries and keys, and scales that are bare parameters."""
-
-    def norm(self, x: Tensor) -> Tensor:
-        """LN1."""
-        return self.block.layernorm_before(x)  # type: ignore[no-any-return]
 
     def project(self, features: Tensor, positions: Tensor | None, rows: int | None = None) -> Projection:
         """The model's own projections, with q_norm and k_norm before the heads are split."""
@@ -50,7 +46,7 @@ class InternVlBlockParts(HfBlockParts):
     def add_mlp(self, x: Tensor) -> Tensor:
         """Second half of the block, with lambda_2."""
         block = self.block
-        return block.lambda_2 * block.dropout(block.mlp(block.layernorm_after(x))) + x  # type: ignore[no-any-return]
+        return block.lambda_2 * block.dropout(block.mlp(self.norm_mlp(x))) + x  # type: ignore[no-any-return]
 
 
 @dataclass(frozen=True)
@@ -64,20 +60,13 @@ class QwenBlockParts(HfBlockParts):
         windows: The windows that a windowed block attends in; None where every token sees all of its image.
     """
 
+    norms, last, convention = ("norm1", "norm2"), "proj", PLAIN
     windows: Windows | None = None
 
     @property
     def attention(self) -> Any:
         """The module that holds the projections."""
         return self.block.attn
-
-    def heard(self) -> BlockParts:
-        """These parts, with whoever listens to the attention."""
-        return heard_attention(self, self.attention)
-
-    def norm(self, x: Tensor) -> Tensor:
-        """LN1."""
-        return self.block.norm1(x)  # type: ignore[no-any-return]
 
     def project(self, features: Tensor, positions: Tensor | None, rows: int | None = None) -> Projection:
         """The model's own qkv and rotation."""
@@ -95,18 +84,6 @@ class QwenBlockParts(HfBlockParts):
         if self.windows is None:
             return super().mix(projection, bias)
         return self._mix_windows(projection, bias, self.windows)
-
-    def output(self, heads: Tensor, features: Tensor) -> Tensor:
-        """Output projection."""
-        return self.attention.proj(heads.transpose(1, 2).flatten(2))  # type: ignore[no-any-return]
-
-    def add_attention(self, x: Tensor, update: Tensor) -> Tensor:
-        """Residual."""
-        return x + update
-
-    def add_mlp(self, x: Tensor) -> Tensor:
-        """Second half of the block."""
-        return x + self.block.mlp(self.block.norm2(x))  # type: ignore[no-any-return]
 
     def _mix_windows(self, projection: Projection, bias: Tensor | None, windows: Windows) -> Tensor:
         """Every token at its place, windows as a batch, and places that are empty masked.

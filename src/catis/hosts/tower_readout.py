@@ -14,7 +14,7 @@ from transformers.modeling_outputs import BaseModelOutputWithPooling
 from transformers.utils import ModelOutput
 
 from catis.hosts.hf_readout import Expand, probe
-from catis.hosts.packing import Group, Packed, pack_visible, packed_again
+from catis.hosts.tower_model import Group, Packed, pack_visible, packed_again
 from catis.hosts.tower_parts import Windows
 
 Taken = dict[int, Tensor]

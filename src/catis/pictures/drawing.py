@@ -8,10 +8,8 @@ from dataclasses import dataclass
 
 from torch import Tensor
 
-from catis.pictures.canvas import MARGIN, Box, Canvas, Item, Picture, Strokes, Words, below, in_grid
-from catis.pictures.legend import legend
-from catis.pictures.outlines import Outlines, outlines_of
-from catis.pictures.patches import EvictedStyle, heat_map, spatial_layout
+from catis.pictures.canvas import MARGIN, Box, Canvas, Item, Picture, Strokes, Words, below, in_grid, legend
+from catis.pictures.patches import EvictedStyle, Outlines, heat_map, outlines_of, spatial_layout
 
 _TITLE, _CAPTION = 15, 18
 _LARGE, _SMALL = 240, 160

@@ -7,8 +7,18 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from html import escape
 
-from catis.report.axes import AXIS, Scale, across, below, span, ticks
-from catis.report.marks import Line, draw_curve, draw_interval, draw_key
+from catis.report.marks import (
+    AXIS,
+    Line,
+    Scale,
+    across,
+    below,
+    draw_curve,
+    draw_interval,
+    draw_key,
+    span,
+    ticks,
+)
 
 WIDTH, HEIGHT = 420, 280
 LEFT, RIGHT, TOP, BOTTOM = 54, 14, 34, 44

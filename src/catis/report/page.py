@@ -6,8 +6,6 @@ import base64
 from collections.abc import Sequence
 from html import escape
 
-from catis.report.script import SCRIPT
-
 STYLE = """
 :root { color-scheme: light dark; --ink: #222; --soft: #5f5f5f; --page: #fafaf8; --paper: #fff; --rule: #d9d9d4;
   --mark: #fff8e6; --bad: #b3261e; }
@@ -41,6 +39,39 @@ button.copy { font: inherit; font-size: 12.5px; color: var(--soft); background: 
 footer { margin-top: 48px; }
 @media print { button.copy { display: none; } body { background: #fff; } figure, table, .mark { break-inside: avoid; } }
 """
+
+SCRIPT = """
+const number = text => { const found = text.replace(/,/g, '').match(/-?[0-9.]+(e[-+]?[0-9]+)?/i);
+  return found ? parseFloat(found[0]) : NaN; };
+const compare = (a, b) => { const x = number(a), y = number(b);
+  return isNaN(x) || isNaN(y) ? a.localeCompare(b) : x - y; };
+function sortBy(table, head, column) {
+  const down = head.getAttribute('aria-sort') === 'ascending', body = table.tBodies[0];
+  table.querySelectorAll('th').forEach(th => th.removeAttribute('aria-sort'));
+  head.setAttribute('aria-sort', down ? 'descending' : 'ascending');
+  const rows = Array.from(body.rows).map(row => [row.cells[column].textContent.trim(), row]);
+  rows.sort((a, b) => (down ? -1 : 1) * compare(a[0], b[0]));
+  body.append(...rows.map(pair => pair[1]));
+}
+async function copy(table, button) {
+  const line = row => Array.from(row.cells).map(cell => cell.textContent.trim()).join('\\t');
+  const text = Array.from(table.rows).map(line).join('\\n');
+  try { await navigator.clipboard.writeText(text); button.textContent = 'copied'; }
+  catch (refused) { getSelection().selectAllChildren(table); button.textContent = 'selected: press Ctrl-C'; }
+}
+document.querySelectorAll('table').forEach(table => {
+  table.querySelectorAll('th').forEach((head, column) => {
+    head.tabIndex = 0; head.title = 'sort by this column';
+    head.addEventListener('click', () => sortBy(table, head, column));
+    head.addEventListener('keydown', event => { if (event.key === 'Enter') sortBy(table, head, column); });
+  });
+  const button = document.createElement('button');
+  button.type = 'button'; button.className = 'copy'; button.textContent = 'copy table';
+  button.addEventListener('click', () => copy(table, button));
+  table.parentElement.after(button);
+});
+"""
+"""The only script of a page: tables are sorted by a click or a key on a column's name, and copied as text."""
 
 
 def make_page(title: str, parts: Sequence[str], footer: str = "") -> str:

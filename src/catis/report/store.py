@@ -6,7 +6,7 @@ from collections import Counter, defaultdict
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from catis.evaluate.paired import Pair, paired_differences
+from catis.evaluate.metrics import Pair, paired_differences
 from catis.report.chart import Panel, draw_wrapping
 from catis.report.colours import style_of
 from catis.report.marks import Line

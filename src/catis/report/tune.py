@@ -11,9 +11,9 @@ from catis.diagnostics.estimates import Estimate
 from catis.files import write_whole
 from catis.report.chart import Panel, draw_wrapping
 from catis.report.colours import style_of
+from catis.report.diagnosis import schedule_panels
 from catis.report.marks import Line
 from catis.report.page import chart_figure, code, heading, make_page, paragraph
-from catis.report.schedule import schedule_panels
 from catis.report.table import Table
 
 TUNE_FILE, PAGE_NAME = "tune.json", "tune.html"

@@ -6,12 +6,11 @@ from itertools import product
 from pathlib import Path
 
 from catis.data.corruptions import CORRUPTIONS
-from catis.runs.spec import DataSpec
+from catis.runs.spec import CORRUPTED, DataSpec
 from catis.zoo.streams import VIEWS
 
 SEVERITIES = (1, 2, 3, 4, 5)
 ZOO = tuple(f"zoo-{view}" for view in VIEWS)
-CORRUPTED = "imagenet-c"
 SHIFTED = ("imagenet-a", "imagenet-r", "imagenet-sketch")
 """Whose mean is the paper's `Shift avg`."""
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import fields
 from fnmatch import fnmatchcase
 from typing import Any
 
@@ -10,18 +11,12 @@ from catis.report.table import Table
 from catis.runs.record import Record, timm_row
 from catis.runs.store import Store
 
+_KINDS = {"str": "VARCHAR", "int": "INTEGER", "float": "DOUBLE", "bool": "BOOLEAN", "Sequence[int]": "INTEGER[]"}
+_LONG = ("param_count", "data_seed", "seed")
 COLUMNS = {
-    "name": "VARCHAR", "model": "VARCHAR", "settings": "JSON", "weights": "VARCHAR", "param_count": "BIGINT",
-    "preprocessing": "JSON", "method": "VARCHAR", "r": "DOUBLE", "schedule": "VARCHAR", "amounts": "INTEGER[]",
-    "options": "JSON", "prop_attn": "BOOLEAN", "data": "VARCHAR", "corruption": "VARCHAR", "severity": "INTEGER",
-    "data_seed": "BIGINT", "data_fingerprint": "VARCHAR", "precision": "VARCHAR", "compiled": "BOOLEAN",
-    "seed": "BIGINT", "classes": "INTEGER", "n_total": "INTEGER", "n_read": "INTEGER", "n_broken": "INTEGER",
-    "broken": "JSON", "correct1": "INTEGER", "correct5": "INTEGER", "top1": "DOUBLE", "top1_low": "DOUBLE",
-    "top1_high": "DOUBLE", "top5": "DOUBLE", "top5_low": "DOUBLE", "top5_high": "DOUBLE", "agreement": "DOUBLE",
-    "agreement_n": "INTEGER", "gmacs": "DOUBLE", "gmacs_vanilla": "DOUBLE", "gmacs_matching": "DOUBLE",
-    "patches": "INTEGER", "tokens": "INTEGER[]", "versions": "JSON", "predictions": "VARCHAR", "environment": "JSON",
-    "schema": "INTEGER", "calibrated": "VARCHAR", "further": "JSON",
-}  # fmt: skip
+    known.name: "BIGINT" if known.name in _LONG else _KINDS.get(str(known.type).removesuffix(" | None"), "JSON")
+    for known in fields(Record)
+}
 """Columns of the table `results`, one for each field of a record."""
 SUMMARY = """
     SELECT model, data || coalesce('@' || corruption || ':' || severity, '') AS data,

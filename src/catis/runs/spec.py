@@ -1,11 +1,13 @@
-"""What is to be run, as plain data: a model, a reduction, a data set, and how to compute."""
+"""What is to be run, as plain data: a model, a reduction, a data set, how and where to compute."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
+from pathlib import Path
 from typing import Any, Literal
 
+import torch
 from torch import nn
 
 from catis import hosts
@@ -19,6 +21,7 @@ PRECISIONS: tuple[Precision, ...] = ("float32", "bfloat16", "float16", "amp", "a
 INTERPOLATIONS = ("nearest", "bilinear", "bicubic", "box", "hamming", "lanczos")
 """Names that timm and Pillow have for ways to resize."""
 OnError = Literal["skip", "raise"]
+CORRUPTED = "imagenet-c"
 
 
 @dataclass(frozen=True)
@@ -103,6 +106,12 @@ class DataSpec:
             raise ValueError(f"corruption={self.corruption!r}, severity={self.severity!r}: give both or neither")
 
     @property
+    def folder(self) -> Path | None:
+        """Where its images are: of ImageNet-C, below its corruption and severity; None for the embedded set."""
+        below = (str(self.corruption), str(self.severity)) if self.name == CORRUPTED else ()
+        return None if self.root is None else Path(self.root, *below)
+
+    @property
     def title(self) -> str:
         """The name, with the corruption if there is one."""
         return self.name if self.corruption is None else f"{self.name}@{self.corruption}:{self.severity}"
@@ -153,3 +162,23 @@ class RunSpec:
     def vanilla(self) -> RunSpec:
         """The same run of the vanilla model."""
         return replace(self, reduction=Reduction.none(), correction=None)
+
+
+def choose_device(asked: str | None = None) -> str:
+    """The device asked for, or CUDA if there is one, or else the CPU.
+
+    Raises:
+        ValueError: There is no such device here.
+
+    Example:
+        >>> choose_device("cpu")
+        'cpu'
+    """
+    if asked is None:
+        return "cuda" if torch.cuda.is_available() else "cpu"
+    try:
+        torch.zeros(1, device=torch.device(asked)).item()
+    except (RuntimeError, AssertionError, NotImplementedError) as error:
+        why = str(error).strip().splitlines()[0]
+        raise ValueError(f"device={asked!r} cannot be used here; expected cpu, cuda or cuda:N ({why})") from error
+    return asked

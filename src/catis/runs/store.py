@@ -10,8 +10,7 @@ from typing import NamedTuple
 
 from catis.errors import require
 from catis.files import remove_leftovers, write_whole
-from catis.runs.parquet import from_parquet, to_parquet
-from catis.runs.predictions import Predictions
+from catis.runs.predictions import Predictions, from_parquet, to_parquet
 from catis.runs.record import DamagedRecordError, Record
 
 

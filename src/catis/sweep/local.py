@@ -11,7 +11,7 @@ from functools import partial
 import torch
 
 from catis.evaluate.cache import ImageCache
-from catis.evaluate.prepared import Images
+from catis.evaluate.images import Images
 from catis.evaluate.run import evaluate_run
 from catis.runs.predictions import Predictions
 from catis.runs.store import Store

@@ -12,8 +12,8 @@ from catis.core.schedule import Schedule
 from catis.data.corruptions import CORRUPTIONS
 from catis.recipes import load_recipe
 from catis.registry import create_method
-from catis.runs.data_names import CORRUPTED, SEVERITIES, SHIFTED, ZOO
-from catis.runs.spec import PRECISIONS, DataSpec, ModelSpec
+from catis.runs.data_names import SEVERITIES, SHIFTED, ZOO
+from catis.runs.spec import CORRUPTED, PRECISIONS, DataSpec, ModelSpec
 from catis.sweep.entries import Exclude, MethodEntry, ModelEntry, Plan, RunDefaults
 from catis.sweep.table import Table, read_table
 

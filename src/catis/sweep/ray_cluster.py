@@ -17,8 +17,7 @@ from catis.runs.store import Store
 from catis.sweep.events import Events, describe
 from catis.sweep.groups import open_groups
 from catis.sweep.jobs import Job
-from catis.sweep.ray_scheduler import Hired, Scheduler
-from catis.sweep.ray_worker import Worker
+from catis.sweep.ray_scheduler import Hired, Scheduler, Worker
 
 START = 120.0
 """Seconds that a new worker may take to start, or to find a free place in the cluster."""

@@ -1,26 +1,71 @@
 """Gives runs to the workers of a Ray cluster, begins them again when a worker dies, and writes what comes back.
 
-Only this process writes to the store, so a run that two workers did, because one was thought dead, is there once.
+A worker is a process that holds one model at a time. Only this process writes to the store, so a run that two workers
+did, because one was thought dead, is there once.
 """
 
 from __future__ import annotations
 
+import os
 from collections import deque
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field, replace
 from typing import Any, NamedTuple
 
 import numpy as np
+import torch
 
 from catis.errors import CatisError
+from catis.evaluate.loaded import LoadedModel
+from catis.evaluate.run import Identity, evaluate_run
 from catis.runs.predictions import Predictions
+from catis.runs.record import Record
+from catis.runs.spec import RunSpec
 from catis.runs.store import Store
 from catis.sweep.events import Events, attempt, describe
 from catis.sweep.groups import Group, Task
-from catis.sweep.ray_worker import Shared
 
 RETRIES = 3
 """How often a run is begun again after its worker died."""
+
+
+@dataclass(frozen=True)
+class Shared:
+    """References to what a run shares with others; inside a dataclass, so that Ray leaves it to the worker to get them.
+
+    Attributes:
+        model: The loaded model.
+        images: The prepared images, which all workers of a machine read from the same memory.
+        vanilla: Predictions of the vanilla model, None for that run itself.
+    """
+
+    model: Any
+    images: Any
+    vanilla: Any = None
+
+
+class Worker:
+    """Does runs one after the other, with a fixed number of threads, as a local sweep does."""
+
+    def __init__(self, threads: int) -> None:
+        torch.set_num_threads(threads)
+        self._held: Any = None
+        self._model: LoadedModel | None = None
+
+    def pid(self) -> int:
+        """Its process, once it is up."""
+        return os.getpid()
+
+    def run(self, spec: RunSpec, identity: Identity, shared: Shared) -> tuple[Record, Predictions]:
+        """One run."""
+        import ray
+
+        if shared.model != self._held:
+            self._model = None  # two large models at once may be too much
+            self._held, self._model = shared.model, ray.get(shared.model)
+        vanilla = None if shared.vanilla is None else ray.get(shared.vanilla)
+        images = ray.get(shared.images)
+        return evaluate_run(spec, model=self._model, images=images, identity=identity, vanilla=vanilla)
 
 
 class Hired(NamedTuple):
@@ -43,9 +88,7 @@ class _Sent:
 class _Open:
     """A group whose model and images are in the object store, and runs that wait for its vanilla one."""
 
-    model: Any
-    images: Any
-    vanilla: Any = None
+    shared: Shared
     waiting: list[_Sent] = field(default_factory=list)
 
 
@@ -93,11 +136,10 @@ class Scheduler:
         for note in group.images.notes:
             self._events.noted(note)
         in_memory = replace(images, pixels=np.asarray(images.pixels))  # a mapped file is not what workers can share
-        opened = _Open(self._model[1], self._ray.put(in_memory))
+        vanilla = None if group.vanilla is None else self._ray.put(group.vanilla)
+        opened = _Open(Shared(self._model[1], self._ray.put(in_memory), vanilla))
         tasks = [_Sent(task, opened) for task in group.todo]
-        if group.vanilla is not None:
-            opened.vanilla = self._ray.put(group.vanilla)
-        if opened.vanilla is not None or not group.todo[0].job.is_vanilla:
+        if vanilla is not None or not group.todo[0].job.is_vanilla:
             self._ready.extend(tasks)
         else:
             self._ready.append(tasks[0])
@@ -109,8 +151,7 @@ class Scheduler:
             worker, sent = self._idle.pop(), self._ready.popleft()
             job, identity = sent.task
             self._events.started(job, worker.pid)
-            shared = Shared(sent.group.model, sent.group.images, sent.group.vanilla)
-            self._running[worker.handle.run.remote(job.spec, identity, shared)] = worker, sent
+            self._running[worker.handle.run.remote(job.spec, identity, sent.group.shared)] = worker, sent
         if self._ready and not self._running:
             raise CatisError("no worker is left and none could be started; run the same command again to go on")
         return bool(self._running)
@@ -150,6 +191,6 @@ class Scheduler:
     def _release(self, group: _Open, predictions: Predictions) -> None:
         """The vanilla run of a group is done, so the others may go."""
         if group.waiting:
-            group.vanilla = self._ray.put(predictions)
+            group.shared = replace(group.shared, vanilla=self._ray.put(predictions))
             self._ready.extend(group.waiting)
             group.waiting = []

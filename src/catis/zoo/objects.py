@@ -7,7 +7,7 @@ and differ only in texture, so a classifier has to see shape, arrangement of par
 from __future__ import annotations
 
 from catis.zoo import household, outdoors
-from catis.zoo.parts import Builder
+from catis.zoo.sdf import Builder
 
 BUILDERS: dict[str, Builder] = {
     "anchor": outdoors.anchor, "boat": outdoors.boat, "bottle": household.bottle, "butterfly": outdoors.butterfly,

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from catis.zoo.parts import Jitter, Part
-from catis.zoo.sdf import Plane, box, capsule, circle, cut, ellipse, join, polygon, ring, unit
+from catis.zoo.sdf import Jitter, Part, Plane, box, capsule, circle, cut, ellipse, join, polygon, ring, unit
 
 
 def car(p: Plane, j: Jitter) -> list[Part]:

@@ -1,4 +1,4 @@
-"""Signed-distance primitives, the only geometry the procedural image set uses.
+"""Signed-distance primitives, the only geometry the procedural image set uses, and the parts made of them.
 
 Every per-pixel operation here is one of ``+ - * / sqrt min max abs`` on float32. IEEE 754 rounds
 those exactly, so a picture is the same bit for bit on every platform; sine, cosine and exponentials,
@@ -8,6 +8,7 @@ which differ between maths libraries in the last bit, never touch a pixel.
 from __future__ import annotations
 
 import math
+from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -92,3 +93,17 @@ def cut(field: Field, *holes: Field) -> Field:
     for hole in holes:
         field = np.maximum(field, -hole)
     return field
+
+
+class Part(NamedTuple):
+    """One painted piece: distance field, colour slot, and whether the object's texture is drawn on it."""
+
+    field: Field
+    slot: int
+    textured: bool = False
+
+
+Jitter = Sequence[float]
+"""Three numbers in [-1, 1] that vary an object's proportions."""
+
+Builder = Callable[[Plane, Jitter], list[Part]]

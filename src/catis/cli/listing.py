@@ -1,4 +1,4 @@
-"""`catis recipes`: the recipes that come with catis, or one of them as it is written."""
+"""`catis methods` and `catis recipes`: what there is to choose from, or one recipe as it is written."""
 
 from __future__ import annotations
 
@@ -8,7 +8,24 @@ from typing import Annotated
 import typer
 from rich.console import Console
 
-from catis.report.table import Table
+from catis.report.table import Cell, Table
+
+
+def methods_command() -> None:
+    """List the methods with the package each comes from and its options with their defaults."""
+    from catis.registry import describe_methods
+
+    rows = [
+        [
+            method.name,
+            method.origin,
+            Cell(method.problem, "bad")
+            if method.problem
+            else ", ".join(f"{name}={value!r}" for name, value in method.options.items()),
+        ]
+        for method in describe_methods()
+    ]
+    Table(["method", "from", "options"], rows, prose=True).print(Console(highlight=False))
 
 
 def recipes_command(
