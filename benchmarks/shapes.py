@@ -17,7 +17,7 @@ from catis.data.preprocessing import Preprocessing
 from catis.tuning.candidates import SHAPES, Candidate, Space
 from catis.tuning.objective import Objective
 
-METHODS = ("catis", "tome", "mctf")
+METHODS = ("cluster", "catis", "tome", "mctf")
 BUDGETS = (0.36, 0.5, 0.65)
 
 
@@ -26,6 +26,7 @@ def main() -> None:
     parser.add_argument("assets", type=Path)
     parser.add_argument("--out", type=Path, default=Path("results/shapes.csv"))
     parser.add_argument("--images", type=int, default=96)
+    parser.add_argument("--methods", nargs="+", default=METHODS)
     parser.add_argument("--models", nargs="+", default=["tiny-6", "tiny-12", "deit_tiny_patch16_224"])
     given = parser.parse_args()
     with given.out.open("a", newline="") as file:
@@ -33,7 +34,7 @@ def main() -> None:
         if not file.tell():
             writer.writerow(["model", "budget", "method", "shape", "n", "kl"])
         for name in given.models:
-            measure(writer, name, *load(given, name))
+            measure(writer, name, given.methods, *load(given, name))
             file.flush()
 
 
@@ -49,11 +50,11 @@ def load(given: argparse.Namespace, name: str) -> tuple[torch.nn.Module, torch.T
     return loader["model"](name), torch.cat(list(batches(files, preprocessing, None))), preprocessing
 
 
-def measure(writer, name: str, model: torch.nn.Module, images: torch.Tensor, preprocessing: Preprocessing) -> None:
+def measure(writer, name: str, methods, model: torch.nn.Module, images: torch.Tensor, preprocessing) -> None:
     objective = Objective(model, images, preprocessing, batch_size=16, damaged=False)
     for budget in BUDGETS:
         space = Space(hosts.find(model), budget)
-        for method in METHODS:
+        for method in methods:
             for shape, weights in SHAPES.items():
                 distance = objective.distance(space.reduction(Candidate(method, shape=weights)))
                 print(name, budget, method, shape, len(images), f"{distance:.4f}", flush=True)

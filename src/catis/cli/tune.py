@@ -51,15 +51,12 @@ def tune_command(
     ] = "fidelity",
     schedule: Annotated[
         Literal["search", "adaptive"],
-        typer.Option(
-            rich_help_panel=SEARCH, help="Search, or follow the rule 'spend where rho_s is high' without one."
-        ),
+        of_search(help="Search, or follow the rule 'spend where rho_s is high' without one."),
     ] = "search",
     controls: Annotated[
         list[str] | None,
-        typer.Option(
+        of_search(
             metavar="ROWS",
-            rich_help_panel=SEARCH,
             help="Further rows, in further time: calibrated (the controls too), diagnostic (the paper's Theta beside "
             "ours); may be repeated.",
         ),
