@@ -28,6 +28,7 @@ BLUE, PURPLE, GREEN, ORANGE, RED = (
 )
 METHODS = {
     "vanilla": Style(GREY, "cross"), "tome": BLUE, "tofu": PURPLE, "pitome": GREEN, "mctf": ORANGE, "catis": RED,
+    "cluster": Style("#6c90f0", "pentagon"),
 }  # fmt: skip
 OTHERS = (Style("#b8458a", "square"), Style("#7a6ad8", "triangle"), Style("#8c6d46", "diamond"))
 """For methods that somebody adds, in the order in which a figure names them."""

@@ -18,6 +18,7 @@ MARKERS = {
         ((1.6, 0.7)[k % 2] * math.sin(k * math.pi / 5), (-1.6, -0.7)[k % 2] * math.cos(k * math.pi / 5))
         for k in range(10)
     ),
+    "pentagon": tuple((1.4 * math.sin(k * math.pi / 2.5), -1.4 * math.cos(k * math.pi / 2.5)) for k in range(5)),
     "cross": (
         (-1.3, -0.7), (-0.7, -1.3), (0, -0.6), (0.7, -1.3), (1.3, -0.7), (0.6, 0),
         (1.3, 0.7), (0.7, 1.3), (0, 0.6), (-0.7, 1.3), (-1.3, 0.7), (-0.6, 0),
