@@ -21,6 +21,12 @@ THETA = ("gamma", "w_cls", "tau", "evict_ratio", "l_start")
 DEFAULTS = {name: Reduction.of(name, r=1).options for name in OPERATORS}
 
 
+@pytest.fixture(autouse=True)
+def _some_work(monkeypatch):
+    """Enough for all that a search does, and so much time that the clock ends none."""
+    monkeypatch.setattr("catis.tuning.allowance.RATE", 0.5)
+
+
 class Made:
     """Distances that depend on the candidate and on nothing else; the number of views is as it would be."""
 
@@ -35,7 +41,7 @@ class Made:
 def searched(levers, seed=0):
     """What a search with these levers looked at, and what came out."""
     made, space = Made(), Space(hosts.find(zoo.load("tiny-6")), 0.5)
-    journal, allowance = Journal(None, {}), Allowance(4)
+    journal, allowance = Journal(None, {}), Allowance(60)
     trial = Trial(1.0, made.value) if "calibration" in levers else None
     search = Search(
         space, made, made, journal, allowance, levers=levers, seed=seed, trial=trial,
