@@ -40,6 +40,7 @@ WRONG = {
     "--batch-size": ["x", "0"],
     "--checkpoint": ["none.safetensors", "weights.ckpt", "none.pth"],
     "--class-map": ["nowhere.txt"],
+    "--controls": ["magic"],
     "--corruption": ["rain"],
     "--data": ["nope", "zoo-nope"],
     "--device": ["tpu", "cuda:99", "meta"],

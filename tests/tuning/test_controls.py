@@ -59,7 +59,7 @@ def test_without_calibration_it_is_said_that_the_controls_have_none(images, quic
 
 
 def test_the_adaptive_schedule_is_the_rule_and_nothing_is_searched(images, quick, tmp_path):
-    tuning = catis.tune(zoo.load("tiny-6"), images, budget=0.5, schedule="adaptive", output=tmp_path, **quick)
+    tuning = catis.tune(zoo.load("tiny-6"), images[:24], budget=0.5, schedule="adaptive", output=tmp_path, **quick)
     rho_s = [block.mean for block in tuning.rho_s["pairwise"]]
     space = Space(hosts.find(zoo.load("tiny-6")), 0.5)
     expected = space.reduction(Candidate("tome", shape=tuple(value / sum(rho_s) for value in rho_s)))
@@ -69,7 +69,7 @@ def test_the_adaptive_schedule_is_the_rule_and_nothing_is_searched(images, quick
     assert 0.48 < tuned.macs_share <= 0.5
     assert len(tuning.tried) == 2  # where it starts from, and itself
     assert hosts.find(catis.apply(zoo.load("tiny-6"), recipe=tmp_path)).reduction == expected
-    both = catis.tune(zoo.load("tiny-6"), images, budget=0.5, schedule="adaptive", objective="diagnostic", **quick)
+    both = catis.tune(zoo.load("tiny-6"), images[:24], budget=0.5, schedule="adaptive", objective="diagnostic", **quick)
     assert both.recipe.reduction.method.name == "catis"
     assert both.recipe.reduction.schedule == expected.schedule
 

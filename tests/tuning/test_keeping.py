@@ -38,19 +38,17 @@ def lines(folder):
 
 
 def test_a_killed_run_goes_on_and_ends_where_it_would_have_ended(images, tmp_path, quick):
-    whole = catis.tune(zoo.load("tiny-6"), images, budget=0.5, output=tmp_path / "whole", **quick)
+    how = {**quick, "budget": 0.5, "minutes": 4}
+    whole = catis.tune(zoo.load("tiny-6"), images[:24], output=tmp_path / "whole", **how)
     with pytest.raises(Killed):
-        catis.tune(
-            zoo.load("tiny-6"), images, budget=0.5, output=tmp_path / "cut", report=stop_at("gain", Killed), **quick
-        )
+        catis.tune(zoo.load("tiny-6"), images[:24], output=tmp_path / "cut", report=stop_at("gain", Killed), **how)
     known = lines(tmp_path / "cut")
     assert 0 < len(known) < len(lines(tmp_path / "whole"))
-    assert sorted(path.name for path in (tmp_path / "cut").iterdir()) == ["tried.jsonl"]
-    again = catis.tune(zoo.load("tiny-6"), images, budget=0.5, output=tmp_path / "cut", **quick)
+    assert [path.name for path in (tmp_path / "cut").iterdir()] == ["tried.jsonl"]
+    again = catis.tune(zoo.load("tiny-6"), images[:24], output=tmp_path / "cut", **how)
     assert lines(tmp_path / "cut") == lines(tmp_path / "whole")  # in the same order, none twice
     assert again.recipe.reduction == whole.recipe.reduction
     assert again.points == whole.points
-    assert catis.tune(zoo.load("tiny-6"), images, budget=0.5, **quick).points == whole.points  # same seed, same recipe
 
 
 def test_a_line_that_was_cut_off_spoils_none_after_it(tmp_path):
@@ -100,7 +98,7 @@ def test_ctrl_c_at_the_second_budget_keeps_the_first_in_its_folder(images, tmp_p
         if calls.count("shapes") == 2:
             raise KeyboardInterrupt
 
-    tuning = catis.tune(zoo.load("tiny-6"), images, budget=[0.7, 0.5], output=tmp_path, report=report, **quick)
+    tuning = catis.tune(zoo.load("tiny-6"), images[:24], budget=[0.7, 0.5], output=tmp_path, report=report, **quick)
     assert not tuning.complete
     assert [point.recipe for point in tuning.points if point.recipe] == ["0.7", "0.5"]
     for budget in ("0.7", "0.5"):  # of the second, what was found until then
