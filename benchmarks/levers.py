@@ -22,7 +22,7 @@ from catis.hosts.correction import Correction
 from catis.recipes import load_recipe
 from catis.registry import create_method
 from catis.tuning.at_budget import macs_of
-from catis.tuning.candidates import Candidate, Space
+from catis.tuning.candidates import SAME_SHARE, Candidate, Space
 from catis.tuning.controls import constant_r, controls_at
 
 HELD_OUT = 100
@@ -34,13 +34,16 @@ def steps(handle: hosts.Handle, recipe: Reduction, budget: float) -> Iterator[tu
     base = create_method(method.name)
     own = Candidate(method.name, gain=recipe.size_gain, kept=tuple(space.counts(recipe)))
     yield "ToMe, constant r", constant_r(handle, budget, create_method("tome"))
-    yield "ToMe, same share", space.reduction(Candidate("tome"))
-    yield f"operator: {method.name}", space.reduction(Candidate(method.name))
+    yield "ToMe, same share", space.reduction(Candidate("tome", shape=SAME_SHARE))
+    yield f"operator: {method.name}", space.reduction(Candidate(method.name, shape=SAME_SHARE))
     if method != base:
-        yield "options and weights of the method", replace(space.reduction(Candidate(method.name)), method=method)
+        yield (
+            "options and weights of the method",
+            replace(space.reduction(Candidate(method.name, shape=SAME_SHARE)), method=method),
+        )
     shaped = replace(own, size=recipe.input_size, gain=1.0)
     if recipe.input_size is not None:
-        even = space.reduction(Candidate(method.name, size=recipe.input_size))
+        even = space.reduction(Candidate(method.name, shape=SAME_SHARE, size=recipe.input_size))
         yield f"input size {recipe.input_size}", replace(even, method=method)
     yield "tokens kept per block", replace(space.reduction(shaped), method=method)
     yield "gain of the size term", recipe
@@ -64,7 +67,7 @@ def main() -> None:
     forms += [("calibration: all of catis tune", recipe.reduction, recipe.correction)]
     controls = controls_at(handle, given.budget)
     controls["constant r, mctf"] = constant_r(handle, given.budget, create_method("mctf"))
-    controls["same share, catis"] = Space(handle, given.budget).reduction(Candidate())
+    controls["same share, catis"] = Space(handle, given.budget).reduction(Candidate("catis", shape=SAME_SHARE))
     forms += [(what, made, None) for what, made in controls.items()]
     forms += [(f"{what}, calibrated", made, "fit") for what, made in controls.items()]
     measure(given, handle, forms, seen, inputs, labels)

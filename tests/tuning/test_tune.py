@@ -84,7 +84,7 @@ def test_levers_can_be_switched_off(images):
     without = ["operator", "theta", "weights", "gain", "size", "calibration"]
     tuning = catis.tune(zoo.load("tiny-6"), images, budget=0.6, minutes=1, without=without)
     reduction = tuning.recipe.reduction
-    assert reduction.method == hosts.find(catis.apply(zoo.load("tiny-6"), r=1)).reduction.method
+    assert reduction.method == hosts.find(catis.apply(zoo.load("tiny-6"), budget=0.6)).reduction.method
     assert (reduction.input_size, reduction.size_gain, tuning.recipe.correction) == (None, None, None)
 
 

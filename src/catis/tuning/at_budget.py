@@ -32,7 +32,7 @@ FITTED = 0.4
 """Most of the allowance that the calibration may take."""
 ROUNDS = 4
 """How often an image is fitted at the most, each time as another part of it."""
-TRIED = 96
+TRIED = 64
 """Images that a quick calibration is fitted on."""
 SEARCHED = 256
 """Images that the search looks at, at the most; the calibration takes all."""
@@ -78,7 +78,7 @@ class Tuned:
     Attributes:
         finding: The best candidate.
         correction: Calibrated weights, if they help.
-        before: Distance of the first candidate (same share per block) on the images that choose.
+        before: Distance of the first candidate, what a budget alone does, on the images that choose.
         after: That of what came out.
         share: Multiply-adds, as a share of vanilla's.
         minutes: It took.

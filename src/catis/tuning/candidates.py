@@ -7,7 +7,7 @@ from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Any
 
-from catis.core.budget import fit_shape, removed_from, scale_to_budget
+from catis.core.budget import BUDGET_METHOD, SHAPE, fit_shape, removed_from, scale_to_budget
 from catis.core.method import Method
 from catis.core.per_block import PerBlock
 from catis.core.reduction import Reduction
@@ -19,20 +19,21 @@ LEVERS = ("schedule", "operator", "theta", "weights", "gain", "size", "calibrati
 """What can be chosen, and switched off: tokens kept per block, method per block, options of CATIS, weights inside a
 group, gain of the size term, input size, calibrated weights."""
 OPERATORS = ("cluster", "catis", "mctf", "tome", "pitome", "tofu")
+SAME_SHARE = (1.0, 1.0, 1.0, 1.0, 1.0)
 SHAPES: dict[str, tuple[float, ...]] = {
-    "same share": (1.0, 1.0, 1.0, 1.0, 1.0),
+    "same share": SAME_SHARE,
     "rising": (0.5, 0.75, 1.0, 1.25, 1.5),
     "falling": (1.5, 1.25, 1.0, 0.75, 0.5),
     "spared start": (0.2, 1.2, 1.2, 1.0, 0.8),
     "middle": (0.3, 0.9, 2.0, 1.0, 0.5),
-    "before the middle": (0.2, 1.5, 1.5, 0.8, 0.5),
+    "before the middle": SHAPE,
 }
 """Shapes to start from: how fast tokens go at five places from the first block to the last."""
 
 
 @dataclass(frozen=True)
 class Candidate:
-    """One choice.
+    """One choice; by default what `catis.apply(model, budget=...)` does.
 
     Attributes:
         method: Name of the method.
@@ -44,9 +45,9 @@ class Candidate:
         size: Side of the input; None for the model's own.
     """
 
-    method: str = "catis"
+    method: str = BUDGET_METHOD
     options: Mapping[str, Any] = field(default_factory=dict)
-    shape: tuple[float, ...] = SHAPES["same share"]
+    shape: tuple[float, ...] = SHAPE
     kept: tuple[int, ...] = ()
     others: tuple[tuple[int, str], ...] = ()
     gain: float | None = None

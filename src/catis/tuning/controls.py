@@ -12,7 +12,7 @@ from catis.core.schedule import Schedule
 from catis.hosts import Handle
 from catis.macs import count_macs
 from catis.registry import create_method
-from catis.tuning.candidates import Candidate, Space
+from catis.tuning.candidates import SAME_SHARE, Candidate, Space
 from catis.tuning.random_removal import RandomRemoval
 
 
@@ -63,7 +63,7 @@ def same_share(handle: Handle, budget: float, method: Method) -> Reduction | Non
     """The same share of the tokens in every block; None where that cannot meet the budget."""
     space = Space(handle, budget)
     try:
-        removed = removed_from(space.patches(None), space.kept(Candidate()))
+        removed = removed_from(space.patches(None), space.kept(Candidate(shape=SAME_SHARE)))
     except ValueError:  # more than half would have to go in some block
         return None
     return handle.bind(Reduction(method, Schedule.parse(removed), head_only=space.head_only))

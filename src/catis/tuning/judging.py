@@ -18,7 +18,7 @@ from catis.hosts.correction import Correction
 from catis.recipes import Made, Recipe
 from catis.tuning.adaptive import adaptive_shape
 from catis.tuning.at_budget import Images, Tuned, macs_of
-from catis.tuning.candidates import Candidate, Space
+from catis.tuning.candidates import SAME_SHARE, Candidate, Space
 from catis.tuning.controls import controls_at
 from catis.tuning.diagnostic import choose_theta
 from catis.tuning.result import Point, Tuning
@@ -31,7 +31,9 @@ with the Theta that the paper's procedure chooses."""
 def paper_theta(handle: Handle, pair: tuple[Tensor, Tensor], budget: float) -> dict[str, Any]:
     """What the paper's procedure chooses for CATIS, at the same share per block."""
     space = Space(handle, budget)
-    choice = choose_theta(handle.model, *pair, removed_from(space.patches(None), space.kept(Candidate())))
+    choice = choose_theta(
+        handle.model, *pair, removed_from(space.patches(None), space.kept(Candidate(shape=SAME_SHARE)))
+    )
     told = {"rho_s": choice.rho_s, "default_rho_s": choice.default_rho_s, "allowed": choice.allowed, "n": choice.n}
     return {"options": choice.options, **told}
 
@@ -120,7 +122,7 @@ def _rules(
         tuning.said.append(f"adaptive schedule: {error}")
     if "diagnostic" in more:
         tuning.theta = tuning.theta or paper_theta(handle, pair, budget)
-        rules["paper's Theta"] = Candidate("catis", tuning.theta["options"])
+        rules["paper's Theta"] = Candidate("catis", tuning.theta["options"], SAME_SHARE)
     return rules
 
 

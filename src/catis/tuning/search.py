@@ -11,7 +11,6 @@ from collections.abc import Callable, Collection, Iterable, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
-from catis.core.budget import BUDGET_METHOD
 from catis.core.reduction import Reduction
 from catis.tuning.allowance import Allowance, OutOfTimeError
 from catis.tuning.candidates import OPERATORS, SHAPES, Candidate, Space
@@ -30,6 +29,8 @@ THETAS: tuple[dict[str, Any], ...] = ({}, {"w_cls": 0.8, "gamma": 0.25, "l_start
 SMALLER, TIE = 0.95, 1.05
 """How much nearer a smaller input must come, and what counts as level. Its patches lie on another grid than vanilla's,
 so that a whole calibration seems to make good less there; that was seen on one model, in single runs."""
+NEAR = 1.3
+"""How much farther from vanilla the second best method may be before calibration and still be looked at after it."""
 GAINS = (1.0, 0.75, 0.6)
 """Gains of the size term to start from; on the models that were measured less than 1 was better."""
 Tell = Callable[[str, float], None]
@@ -49,14 +50,6 @@ class Finding:
     candidate: Candidate
     reduction: Reduction
     distance: float
-
-
-def _best_of_each_method(ranked: Sequence[Candidate]) -> list[Candidate]:
-    """The first of each of the two best methods."""
-    first: dict[str, Candidate] = {}
-    for candidate in ranked:
-        first.setdefault(candidate.method, candidate)
-    return list(first.values())[:2]
 
 
 class Search:
@@ -141,32 +134,40 @@ class Search:
         first = Candidate()
         self._accept(first)  # so that there is something to keep, whatever happens
         self.first = math.inf if self.best is None else self.best.distance
-        usual = replace(first, method=BUDGET_METHOD) if "operator" in self.levers else first
         shapes = SHAPES.values() if "schedule" in self.levers else [first.shape]
-        starts = [replace(usual, shape=shape) for shape in shapes]
-        starts += [replace(usual, kept=self.space.constant())] if "schedule" in self.levers else []
+        starts = [replace(first, shape=shape) for shape in shapes]
+        starts += [replace(first, kept=self.space.constant())] if "schedule" in self.levers else []
         ranked = self._rank(starts, FEW, "shapes")[:2]
-        for candidate in ranked[:1]:
-            self._accept(candidate)
         names = OPERATORS if "operator" in self.levers else [first.method]
-        varied = [other for c in ranked for name in names for other in self._variants(replace(c, method=name))]
-        ranked = self._rank(varied, FEW, "methods and their options")
+        ranked = self._rank(
+            [*ranked[1:], *(replace(c, method=name) for c in ranked[:1] for name in names)], FEW, "methods"
+        )
         if not ranked:
             return
         self._accept(ranked[0])  # the clock may end it at any time: what is known by then is kept
-        leaders = _best_of_each_method(ranked)
-        if "gain" in self.levers:
-            leaders = [self._with_best_gain(leader) for leader in leaders]
-            self._accept(leaders[0])
+        leaders = [self._with_best_options(leader) for leader in self._leaders(ranked)]
+        self._accept(leaders[0])
         best = self._best_calibrated(leaders)
         self._take(best)
         if "size" in self.levers:
             self._take(self._best_size(best, sizes))
         self._start = self.best
 
-    def _with_best_gain(self, candidate: Candidate) -> Candidate:
-        gains = [replace(candidate, gain=gain) for gain in GAINS]
-        return next(iter(self._rank(gains, SOME, "gain of the size term")), candidate)
+    def _leaders(self, ranked: Sequence[Candidate]) -> list[Candidate]:
+        """The best of the best method, and that of the second one unless it is far behind."""
+        first: dict[str, Candidate] = {}
+        for candidate in ranked:
+            first.setdefault(candidate.method, candidate)
+        best, *others = first.values()
+        near = NEAR * self._value(best, "search", FEW)
+        return [best, *(other for other in others[:1] if self._value(other, "search", FEW) <= near)]
+
+    def _with_best_options(self, candidate: Candidate) -> Candidate:
+        """A candidate with the best of a few options, then with the best gain."""
+        best = self._rank(self._variants(candidate), FEW, "options of the method")[0]
+        if "gain" not in self.levers:
+            return best
+        return self._rank([replace(best, gain=gain) for gain in GAINS], SOME, "gain of the size term")[0]
 
     def _take(self, candidate: Candidate) -> None:
         """Go on from a candidate, whatever it is worth before it is calibrated."""
@@ -179,7 +180,9 @@ class Search:
         if not self._worth.calibrates:
             return self._best_calibrated(candidates)
         own, *smaller = candidates
-        best_smaller = min(smaller, key=self._worth.tried, default=own)
+        before = self._value(own, "choose", None)
+        promising = [other for other in smaller if self._value(other, "choose", None) < before]
+        best_smaller = min(promising, key=self._worth.tried, default=own)
         return best_smaller if self._clearly_better(best_smaller, own) else own
 
     def _clearly_better(self, other: Candidate, own: Candidate) -> bool:

@@ -23,7 +23,7 @@ from catis.inference import evaluating
 from catis.recipes import Made
 from catis.tuning.allowance import Allowance
 from catis.tuning.at_budget import Images, Tuned, tune_at
-from catis.tuning.candidates import LEVERS, Candidate
+from catis.tuning.candidates import LEVERS, SAME_SHARE, Candidate
 from catis.tuning.journal import Journal
 from catis.tuning.judging import MORE_CONTROLS, adaptive_rule, add_controls, add_tuned, paper_theta
 from catis.tuning.objective import Split, fingerprint
@@ -159,7 +159,7 @@ def _fixed(
     if objective != "diagnostic":
         return rule
     tuning.theta = paper_theta(handle, pair, budget)
-    return replace(rule or Candidate(), method="catis", options=tuning.theta["options"])
+    return replace(rule or Candidate(shape=SAME_SHARE), method="catis", options=tuning.theta["options"])
 
 
 def _budgets(budget: float | Sequence[float], minutes: float) -> list[float]:
