@@ -36,7 +36,7 @@ METHODS = [
     ("catis", {"strategy": "evict"}),
     ("catis", {"strategy": "merge"}),
     ("cluster", {}),
-    ("cluster", {"power": 0.0}),
+    ("cluster", {"power": 0.0, "pooling": "size"}),
 ]
 IDS = [f"{name}-{'-'.join(map(str, options.values()))}" for name, options in METHODS]
 FILLS = ["normal", "ties", "duplicates", "zero", "constant", "one zero token", "nan image", "inf image", "huge"]

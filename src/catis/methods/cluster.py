@@ -15,7 +15,7 @@ from catis.core.plan import Plan
 from catis.core.rows import take_rows
 from catis.core.signals import in_single
 from catis.core.view import BlockView, unit_length
-from catis.methods.pooling import attention_macs
+from catis.methods.pooling import Pooling, attention_macs, check_pooling
 
 GAIN = 0.7
 """Factor on log(size) that was best on the models measured (docs/budget.md)."""
@@ -33,6 +33,7 @@ class Cluster(Method):
 
     Attributes:
         power: How much weight counts against likeness, >= 0.
+        pooling: Weights inside a group: "attention" (of the CLS token, where there is one), or "size".
 
     Example:
         >>> import catis, timm
@@ -41,9 +42,11 @@ class Cluster(Method):
 
     name: ClassVar[str] = "cluster"
     power: float = 0.4
+    pooling: Pooling = "attention"
 
     def __post_init__(self) -> None:
         """Check the options."""
+        check_pooling(self.pooling)
         if isinstance(self.power, bool) or not 0.0 <= self.power < math.inf:
             raise ValueError(f"power={self.power!r}: expected a number >= 0")
 
@@ -65,13 +68,13 @@ class Cluster(Method):
         removed, keep = order[:, : view.r], ascending(order[:, view.r :])
         target = torch.bmm(take_rows(unit, removed), take_rows(unit, keep).transpose(1, 2)).argmax(-1)
         notes = _notes(gains, view.r) if view.explain else {}
-        if attention is None:
+        if attention is None or self.pooling == "size":
             return Plan(keep, removed, target, all_merge=True, notes=notes)
         return Plan(keep, removed, target, True, "weight", _positive(attention), notes=notes)
 
     def weight(self, view: BlockView) -> Tensor | None:
-        """A_cls."""
-        attention = view.cls_attention()
+        """A_cls, where groups are weighed by it."""
+        attention = None if self.pooling == "size" else view.cls_attention()
         return None if attention is None else _positive(attention)
 
     def _inverse_weight(self, attention: Tensor | None, view: BlockView) -> Tensor:

@@ -206,8 +206,8 @@ class Search:
         made = [candidate]
         if candidate.method == "catis" and "theta" in self.levers:
             made = [replace(candidate, options=theta) for theta in THETAS]
-        if "weights" in self.levers and candidate.method in ("mctf", "tome", "catis"):
-            other = "size" if candidate.method == "mctf" else "attention"
+        if "weights" in self.levers and candidate.method in ("cluster", "mctf", "tome", "catis"):
+            other = "size" if candidate.method in ("cluster", "mctf") else "attention"
             made += [replace(c, options={**c.options, "pooling": other}) for c in made]
         return made
 
