@@ -29,6 +29,7 @@ from catis.tuning.controls import constant_r, controls_at
 CORRUPTIONS = ("gaussian_noise", "contrast", "jpeg_compression", "pixelate")
 """Calibration sees noise and low contrast of its own making; the other two it never sees."""
 VIEWS = {"clean": None, **{f"{name} 3": (name, 3) for name in CORRUPTIONS}}
+NAMES = {"deit_tiny_patch16_224": "DeiT-Ti", "vit_tiny_patch16_224": "ViT-Ti", "vit_base_patch16_224": "ViT-B"}
 COLUMNS = [
     "model",
     "budget",
@@ -83,6 +84,7 @@ def forms(handle: hosts.Handle, recipe: Path, budget: float):
     loaded = load_recipe(recipe)
     yield "tuned", loaded.reduction, loaded.correction
     yield "tuned, not calibrated", loaded.reduction, None
+    yield "budget alone", handle.bind(Reduction.of(budget=budget)), None
     for name, reduction in controls_at(handle, budget).items():
         yield name, reduction, None
     yield "constant r, mctf", constant_r(handle, budget, create_method("mctf")), None
@@ -96,8 +98,13 @@ def main() -> None:
     parser.add_argument("--models", nargs="*", help="only these")
     parser.add_argument("--views", nargs="*", default=list(VIEWS), choices=list(VIEWS))
     parser.add_argument("--only", nargs="*", help="only these rows; vanilla and the smaller image always")
+    parser.add_argument("--budgets", nargs="*", help="only these")
+    parser.add_argument("--show", action="store_true", help="print the table of docs/tuning.md, measure nothing")
     parser.add_argument("--figure", type=Path, default=Path("docs/figures/tuned.svg"))
     given = parser.parse_args()
+    if given.show:
+        show(given.out)
+        return
     done = done_in(given.out)
     with given.out.open("a", newline="") as file:
         writer = csv.writer(file)
@@ -105,12 +112,33 @@ def main() -> None:
             writer.writerow(COLUMNS)
         for folder in sorted(path for path in given.recipes.iterdir() if not given.models or path.name in given.models):
             for view in given.views:
-                left = [path for path in sorted(folder.glob("0.*")) if (folder.name, path.name, view) not in done]
+                wanted = [
+                    path for path in sorted(folder.glob("0.*")) if not given.budgets or path.name in given.budgets
+                ]
+                left = [path for path in wanted if (folder.name, path.name, view) not in done]
                 if left:
                     measure(writer, given.assets, left, view, given.only)
                     file.flush()
     with given.out.open(newline="") as file:
         draw_figure(list(csv.DictReader(file)), given.figure)
+
+
+def show(file: Path) -> None:
+    """The rows as Markdown: models and budgets down, forms across; a dash where a form was not measured."""
+    with file.open(newline="") as rows:
+        runs = list(csv.DictReader(rows))
+    forms = ["vanilla", *dict.fromkeys(run["what"] for run in runs if run["what"] != "vanilla")]
+    print("| top-1, % (points from the smaller image, * p < 0.05) |", " | ".join(forms), "|")
+    print("|---" * (len(forms) + 1) + "|")
+    cells: dict[tuple[str, str, str], dict[str, str]] = {}
+    for run in runs:
+        star = "*" if float(run["p"]) < 0.05 else ""
+        bare = run["what"] in ("vanilla", "smaller image")
+        against = "" if bare else f" ({float(run['against_smaller']):+.1f}{star})"
+        row = cells.setdefault((run["model"], run["budget"], run["view"]), {})
+        row[run["what"]] = f"{float(run['top1']):.1f}{against}"
+    for (model, budget, view), row in cells.items():
+        print(f"| {NAMES[model]}, {budget}, {view} |", " | ".join(row.get(form, "-") for form in forms), "|")
 
 
 def done_in(file: Path) -> set[tuple[str, str, str]]:
