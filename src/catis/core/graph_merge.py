@@ -8,7 +8,7 @@ from torch import Tensor
 
 from catis.core.accelerator import Moved
 from catis.core.plan import EVICTED, Plan
-from catis.core.rows import take_rows
+from catis.core.rows import first_rows, rows_of_batch
 from catis.core.signals import as_shares
 from catis.core.state import TokenState
 
@@ -25,16 +25,13 @@ def merge_in_graph(plan: Plan, x: Tensor, state: TokenState) -> Moved | None:
     if plan.target is None or plan.blend != "size":
         return None
     prefix, wide = state.num_prefix, x.to(torch.promote_types(x.dtype, torch.float32))
-    stay, go = _survivors(plan, prefix), plan.removed + prefix
-    members = _membership(plan, prefix).to(wide.dtype)
     narrow = _narrow(plan, wide, state)
-    kept, gone = take_rows(narrow, stay), take_rows(narrow, go)
-    size, *attention = torch.split(kept + members @ gone, 1, -1)
-    tokens, lost = take_rows(wide, stay), take_rows(wide, go)
-    if state.size is not None:
-        tokens, lost = tokens * kept[:, :, :1], lost * gone[:, :, :1]
+    weighed = wide if state.size is None else wide * _size_column(wide, state)
+    stay, go = _rows(plan, prefix)
+    members = _membership(plan, prefix).to(wide.dtype)
+    size, *attention = torch.split(_added_up(narrow, stay, go, members), 1, -1)
     return Moved(
-        ((tokens + members @ lost) / size).to(x.dtype),
+        (_added_up(weighed, stay, go, members) / size).to(x.dtype),
         size[:, prefix:, 0].to(torch.float32),
         as_shares(attention[0][:, prefix:, 0]) if attention else None,
         size.log().view(-1, 1, 1, size.shape[1]).to(x.dtype),
@@ -42,14 +39,26 @@ def merge_in_graph(plan: Plan, x: Tensor, state: TokenState) -> Moved | None:
     )
 
 
+def _added_up(values: Tensor, stay: Tensor, go: Tensor, members: Tensor) -> Tensor:
+    """(B, P + K, D) rows that stay, each with those that merge into it."""
+    return rows_of_batch(values, stay) + members @ rows_of_batch(values, go)
+
+
 def _narrow(plan: Plan, x: Tensor, state: TokenState) -> Tensor:
-    """(B, P + N_p, 1 or 2) sizes and, where it is used, A_cls; prefix tokens have size 1 and no attention."""
-    size, prefix = state.size_column, state.num_prefix
-    if size is None:
-        size = torch.ones_like(x[:, :, :1]) if state.size is None else _column(state.size, prefix, 1.0)
+    """(B, P + N_p, 1 or 2) sizes and, where it is used, A_cls, which prefix tokens have none of."""
+    size = _size_column(x, state)
     if plan.cls_attention is None:
-        return size.to(x.dtype)
-    return torch.cat([size.to(x.dtype), _column(plan.cls_attention, prefix, 0.0).to(x.dtype)], -1)
+        return size
+    return torch.cat([size, _column(plan.cls_attention, state.num_prefix, 0.0).to(x.dtype)], -1)
+
+
+def _size_column(x: Tensor, state: TokenState) -> Tensor:
+    """(B, P + N_p, 1) sizes; prefix tokens have size 1."""
+    if state.size_column is not None:
+        return state.size_column.to(x.dtype)
+    if state.size is None:
+        return torch.ones_like(x[:, :, :1])
+    return _column(state.size, state.num_prefix, 1.0).to(x.dtype)
 
 
 def _column(values: Tensor, prefix: int, of_prefix: float) -> Tensor:
@@ -57,12 +66,12 @@ def _column(values: Tensor, prefix: int, of_prefix: float) -> Tensor:
     return F.pad(values, (prefix, 0), value=of_prefix)[:, :, None]
 
 
-def _survivors(plan: Plan, prefix: int) -> Tensor:
-    """(B, P + K) rows of the prefix and of what stays."""
-    rows = plan.keep + prefix
-    if not prefix:
-        return rows
-    return torch.cat([torch.arange(prefix, device=rows.device).expand(rows.shape[0], -1), rows], -1)
+def _rows(plan: Plan, prefix: int) -> tuple[Tensor, Tensor]:
+    """(B, P + K) rows of the whole batch that stay, the prefix first, and (B, R) rows that go."""
+    first = first_rows(plan.keep, prefix + plan.num_kept + plan.removed.shape[1])
+    patches = first + prefix
+    of_prefix = [first + torch.arange(prefix, device=first.device)] if prefix else []
+    return torch.cat([*of_prefix, plan.keep + patches], -1), plan.removed + patches
 
 
 def _membership(plan: Plan, prefix: int) -> Tensor:

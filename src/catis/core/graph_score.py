@@ -6,7 +6,7 @@ import torch.nn.functional as F
 from torch import Tensor
 
 _TINY = 1e-12
-"""Added to a variance of features: far below any that tells tokens apart, far above rounding."""
+"""Least variance of features: far below any that tells tokens apart, far above rounding."""
 _NO_SPREAD = 1e-10
 """Added to a variance, in squares of the signal's mean: the square of what eager code calls no spread."""
 
@@ -17,7 +17,7 @@ def activation_in_graph(features: Tensor) -> Tensor:
     mean = features.new_full((1, tokens), 1 / tokens)
     centred = features - mean @ features
     squared = centred * centred
-    precision = 1.0 / (mean @ squared + _TINY)
+    precision = 1.0 / (mean @ squared).clamp_min(_TINY)  # not a sum: the exporter takes 1e-12 for 0 and drops it
     return (squared @ precision.transpose(1, 2)).squeeze(-1).sqrt()
 
 
