@@ -13,7 +13,7 @@ milliseconds per image and the speed-up over vanilla of the same row; the second
 on a reduced model over float32 on vanilla, as a share of (int8 speed-up of vanilla) x (MAC ratio), and how much faster
 it is than vanilla in int8. PyTorch has no int8 row: its own int8 is dynamic and for linear layers only
 (docs/export.md). bfloat16 rows are there where the processor has it and a small model really runs: some virtual
-machines announce what they refuse.
+machines announce what they refuse. torch.compile rows are there where deploy_files.py has made the kernels.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ from pathlib import Path
 
 import numpy as np
 import torch
-from deploy_files import BATCHES, BUDGETS, MODELS, VANILLA, files, keep_kernels, missing, reduced
+from deploy_files import BATCHES, BUDGETS, MODELS, VANILLA, files, has_kernels, keep_kernels, missing, reduced
 
 import catis
 from catis.bench import Precision, paired_ratio, time_rounds
@@ -60,7 +60,7 @@ def steps_of(name: str, budget: str, batch: int, args: argparse.Namespace, bfloa
     steps = {("torch", "float32"): forward_step(model, images, Precision())}
     if bfloat16["torch"]:
         steps["torch", "bfloat16"] = forward_step(model, images, Precision(amp_dtype="bfloat16"))
-    if args.compile:
+    if args.compile and has_kernels(name, args.method, batch, args.threads, args.folder):
         steps["torch.compile", "float32"] = forward_step(compile_model(model), images, Precision())
     runners = {
         ("onnxruntime", "float32"): ort_runner(found["onnx"], args.threads),

@@ -2,6 +2,7 @@
 
     python benchmarks/deploy_files.py --folder files            # exports, int8 files, compiled kernels
     python benchmarks/deploy_files.py --folder files --models vit_tiny_patch16_224 --no-kernels
+    python benchmarks/deploy_files.py --folder files --minutes 15      # begin no kernel after these
 
 A file is written beside its place and moved there when it is whole, so a run that was killed goes on where it was.
 Weights are random and int8 is calibrated on noise, since only time counts here: `catis export` judges int8 by images.
@@ -11,7 +12,9 @@ from __future__ import annotations
 
 import argparse
 import os
+import time
 from collections.abc import Callable
+from itertools import product
 from pathlib import Path
 
 import numpy as np
@@ -74,11 +77,25 @@ def keep_kernels(folder: Path) -> None:
     os.environ.setdefault("TORCHINDUCTOR_CACHE_DIR", str(folder / "inductor"))
 
 
-def make_kernels(name: str, method: str, budget: str, batch: int, threads: int) -> None:
+def kernel_mark(name: str, method: str, budget: str, batch: int, threads: int, folder: Path) -> Path:
+    """An empty file that says that the kernels of one model, budget and batch size are there."""
+    return folder / f"{name}-{method}-{budget}-batch{batch}-threads{threads}.kernels"
+
+
+def has_kernels(name: str, method: str, batch: int, threads: int, folder: Path) -> bool:
+    """Whether every budget of a model has its kernels, so that timing need not wait for the compiler."""
+    return all(kernel_mark(name, method, budget, batch, threads, folder).exists() for budget in BUDGETS)
+
+
+def make_kernels(name: str, method: str, budget: str, batch: int, threads: int, folder: Path) -> None:
     """Compile once, so that the run that times finds the kernels."""
+    mark = kernel_mark(name, method, budget, batch, threads, folder)
+    if mark.exists():
+        return
     print(f"compiling {name}, batch {batch}, {budget}", flush=True)
     torch.set_num_threads(threads)
     forward_step(compile_model(reduced(name, method, budget)), torch.randn(batch, 3, 224, 224), Precision())()
+    mark.touch()
 
 
 def main() -> None:
@@ -88,16 +105,19 @@ def main() -> None:
     parser.add_argument("--method", default="catis")
     parser.add_argument("--threads", type=int, default=2, help="that the kernels will run with")
     parser.add_argument("--kernels", action=argparse.BooleanOptionalAction, default=True, help="torch.compile's too")
+    parser.add_argument("--minutes", type=float, default=30.0, help="begin no kernel after these")
     args = parser.parse_args()
     args.folder.mkdir(parents=True, exist_ok=True)
     keep_kernels(args.folder)
     for name in args.models:
         for budget in BUDGETS:
             make_files(name, args.method, budget, args.folder)
-    for name in args.models if args.kernels else ():
-        for budget in BUDGETS:
-            for batch in BATCHES:
-                make_kernels(name, args.method, budget, batch, args.threads)
+    started = time.monotonic()
+    for name, batch, budget in product(args.models if args.kernels else (), BATCHES, BUDGETS):
+        if time.monotonic() - started > 60 * args.minutes:
+            print(f"{args.minutes:g} minutes are over: no kernels from {name}, batch {batch}, {budget} on", flush=True)
+            break
+        make_kernels(name, args.method, budget, batch, args.threads, args.folder)
 
 
 if __name__ == "__main__":

@@ -8,7 +8,7 @@ from torch import Tensor
 
 from catis.core.accelerator import Moved
 from catis.core.plan import EVICTED, Plan
-from catis.core.rows import take_rows
+from catis.core.rows import first_rows, rows_of_batch
 from catis.core.signals import as_shares
 from catis.core.state import TokenState
 
@@ -19,37 +19,46 @@ _NOBODY = EVICTED - 1
 def merge_in_graph(plan: Plan, x: Tensor, state: TokenState) -> Moved | None:
     """Tokens, sizes and A_cls after a plan that merges by size; None for any other.
 
-    What is added up in a group stands in columns beside each other: size times token, size, A_cls. So one copy brings
-    the rows into order, and one product with a (B, P + K, R) matrix of zeros and ones adds those that go to those that
-    stay. The mean is the sum over the size.
+    A product with a (B, P + K, R) matrix of zeros and ones adds rows that go to those that stay. Sizes and A_cls are
+    columns of a narrow tensor of their own, so that whole tokens are copied once only.
     """
     if plan.target is None or plan.blend != "size":
         return None
-    prefix, width = state.num_prefix, x.shape[-1]
-    columns, survivors = _columns(plan, x, state), prefix + plan.num_kept
-    rows = take_rows(columns, _rows(plan, prefix))
-    kept, gone = torch.split(rows, [survivors, plan.removed.shape[1]], 1)
-    summed = kept + torch.bmm(_membership(plan, prefix).to(kept.dtype), gone)
-    tokens, size, *attention = torch.split(summed, [width] + [1] * (columns.shape[-1] - width), -1)
+    prefix, wide = state.num_prefix, x.to(torch.promote_types(x.dtype, torch.float32))
+    narrow = _narrow(plan, wide, state)
+    weighed = wide if state.size is None else wide * _size_column(wide, state)
+    stay, go = _rows(plan, prefix)
+    members = _membership(plan, prefix).to(wide.dtype)
+    size, *attention = torch.split(_added_up(narrow, stay, go, members), 1, -1)
     return Moved(
-        (tokens / size).to(x.dtype),
+        (_added_up(weighed, stay, go, members) / size).to(x.dtype),
         size[:, prefix:, 0].to(torch.float32),
         as_shares(attention[0][:, prefix:, 0]) if attention else None,
-        size.log().view(-1, 1, 1, survivors).to(x.dtype),
+        size.log().view(-1, 1, 1, size.shape[1]).to(x.dtype),
         size,
     )
 
 
-def _columns(plan: Plan, x: Tensor, state: TokenState) -> Tensor:
-    """(B, P + N_p, C + 1 or 2) what is added up in a group; prefix tokens have size 1 and no attention."""
-    wide, prefix = x.to(torch.promote_types(x.dtype, torch.float32)), state.num_prefix
-    size = state.size_column
-    if size is None:
-        size = torch.ones_like(wide[:, :, :1]) if state.size is None else _column(state.size, prefix, 1.0)
-    parts = [wide if state.size is None else wide * size, size.to(wide.dtype)]
-    if plan.cls_attention is not None:
-        parts.append(_column(plan.cls_attention, prefix, 0.0).to(wide.dtype))
-    return torch.cat(parts, -1)
+def _added_up(values: Tensor, stay: Tensor, go: Tensor, members: Tensor) -> Tensor:
+    """(B, P + K, D) rows that stay, each with those that merge into it."""
+    return rows_of_batch(values, stay) + members @ rows_of_batch(values, go)
+
+
+def _narrow(plan: Plan, x: Tensor, state: TokenState) -> Tensor:
+    """(B, P + N_p, 1 or 2) sizes and, where it is used, A_cls, which prefix tokens have none of."""
+    size = _size_column(x, state)
+    if plan.cls_attention is None:
+        return size
+    return torch.cat([size, _column(plan.cls_attention, state.num_prefix, 0.0).to(x.dtype)], -1)
+
+
+def _size_column(x: Tensor, state: TokenState) -> Tensor:
+    """(B, P + N_p, 1) sizes; prefix tokens have size 1."""
+    if state.size_column is not None:
+        return state.size_column.to(x.dtype)
+    if state.size is None:
+        return torch.ones_like(x[:, :, :1])
+    return _column(state.size, state.num_prefix, 1.0).to(x.dtype)
 
 
 def _column(values: Tensor, prefix: int, of_prefix: float) -> Tensor:
@@ -57,12 +66,12 @@ def _column(values: Tensor, prefix: int, of_prefix: float) -> Tensor:
     return F.pad(values, (prefix, 0), value=of_prefix)[:, :, None]
 
 
-def _rows(plan: Plan, prefix: int) -> Tensor:
-    """(B, P + K + R) all rows: the prefix, what stays, what goes."""
-    patches = torch.cat([plan.keep, plan.removed], -1) + prefix
-    if not prefix:
-        return patches
-    return torch.cat([torch.arange(prefix, device=patches.device).expand(patches.shape[0], -1), patches], -1)
+def _rows(plan: Plan, prefix: int) -> tuple[Tensor, Tensor]:
+    """(B, P + K) rows of the whole batch that stay, the prefix first, and (B, R) rows that go."""
+    first = first_rows(plan.keep, prefix + plan.num_kept + plan.removed.shape[1])
+    patches = first + prefix
+    of_prefix = [first + torch.arange(prefix, device=first.device)] if prefix else []
+    return torch.cat([*of_prefix, plan.keep + patches], -1), plan.removed + patches
 
 
 def _membership(plan: Plan, prefix: int) -> Tensor:

@@ -2,42 +2,23 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from contextlib import contextmanager
-from contextvars import ContextVar
-
-import torch
 import torch.nn.functional as F
 from torch import Tensor
 
 _TINY = 1e-12
-"""Added to a variance of features: far below any that tells tokens apart, far above rounding."""
+"""Least variance of features: far below any that tells tokens apart, far above rounding."""
 _NO_SPREAD = 1e-10
 """Added to a variance, in squares of the signal's mean: the square of what eager code calls no spread."""
-_written_out: ContextVar[bool] = ContextVar("written_out", default=False)
-
-
-@contextmanager
-def writing_out_attention() -> Iterator[None]:
-    """For a graph in which attention becomes two products and a softmax, so that its maps are there for all to read."""
-    token = _written_out.set(True)
-    try:
-        yield
-    finally:
-        _written_out.reset(token)
-
-
-def attention_is_written_out() -> bool:
-    """Whether a graph is made that has attention maps in it."""
-    # In this order: torch.compile before 2.14 cannot read a ContextVar.
-    return torch.compiler.is_exporting() and _written_out.get()
 
 
 def activation_in_graph(features: Tensor) -> Tensor:
-    """s_nf of (B, N_p, C) features: a layer norm over the tokens of each dimension, and its length over dimensions."""
-    spread = F.layer_norm(features.transpose(1, 2), (features.shape[1],), eps=_TINY)
-    score: Tensor = torch.linalg.vector_norm(spread, dim=1)
-    return score
+    """s_nf of (B, N_p, C) features. Means over tokens are products with a row, so that nothing has to be transposed."""
+    tokens = features.shape[1]
+    mean = features.new_full((1, tokens), 1 / tokens)
+    centred = features - mean @ features
+    squared = centred * centred
+    precision = 1.0 / (mean @ squared).clamp_min(_TINY)  # not a sum: the exporter takes 1e-12 for 0 and drops it
+    return (squared @ precision.transpose(1, 2)).squeeze(-1).sqrt()
 
 
 def fuse_in_graph(norm: Tensor | None, context: Tensor | None, w_cls: float, width: int) -> Tensor:

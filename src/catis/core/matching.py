@@ -65,8 +65,6 @@ def best_partners(scores: Tensor, source: Tensor) -> Tensor:
         >>> best_partners(torch.tensor([[[0.1, 0.2], [0.9, 0.3]]]), torch.tensor([[1]])).tolist()
         [[0]]
     """
-    if torch.compiler.is_exporting():  # more to compare in fewer nodes
-        return scores.argmax(-1).gather(1, source)
     return take_rows(scores, source).argmax(-1)
 
 

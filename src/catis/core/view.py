@@ -7,7 +7,6 @@ from functools import reduce
 import torch
 from torch import Tensor
 
-from catis.core.graph_score import attention_is_written_out
 from catis.core.record import record
 from catis.core.signals import as_shares, in_single
 
@@ -88,8 +87,7 @@ class BlockView:
         """
         if not self.has_cls:
             return None
-        written = attention_is_written_out()  # then the whole map is there for the attention itself: the same nodes
-        rows = self.attention_map()[:, :, 0] if written else self._cls_logits().softmax(-1)
+        rows = self._cls_logits().softmax(-1)
         return as_shares(in_single(rows[:, :, self.num_prefix :].sum(1)))
 
     def attention_map(self) -> Tensor:
@@ -113,8 +111,8 @@ class BlockView:
         has copied them anyway, for the attention.
         """
         if torch.compiler.is_exporting():
-            logits = (self.query[:, :, :1] * self.scale) @ self.key.transpose(2, 3)
-            return (logits if self.bias is None else logits + self.bias).squeeze(2)
+            logits = (self.key @ (self.query[:, :, :1] * self.scale).transpose(2, 3)).squeeze(3)
+            return logits if self.bias is None else logits + self.bias[:, 0]
         batch, heads, tokens, width = self.key.shape
         query = self.query[:, :, 0] * self.scale
         apart = torch.eye(heads, dtype=query.dtype, device=query.device)[:, :, None]

@@ -37,7 +37,7 @@ def _attention(
     """Attention of (B, H, N, d) as two products and a softmax; a kind that no Vision Transformer has is left alone."""
     if is_causal or enable_gqa or (attn_mask is not None and attn_mask.dtype == torch.bool):
         return NotImplemented
-    logits = (query * (query.shape[-1] ** -0.5 if scale is None else scale)) @ key.transpose(-2, -1)
+    logits = (query @ key.transpose(-2, -1)) * (query.shape[-1] ** -0.5 if scale is None else scale)
     return (logits if attn_mask is None else logits + attn_mask).softmax(-1) @ value
 
 

@@ -10,12 +10,12 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import torch
 from torch import Tensor, nn
 
 from catis import hosts
-from catis.core.graph_score import writing_out_attention
 from catis.errors import require
 from catis.export.check import Runner, check, default_batches
 from catis.export.contract import INPUT, contract, put_into_onnx, write_contract
@@ -28,6 +28,7 @@ from catis.files import commit
 
 OPSET = 20
 """First opset with Gelu; LayerNormalization came with 17. ONNX Runtime, OpenVINO and TensorRT 10 read it."""
+_ANY_SIZE = 2**40
 
 
 def export_onnx(
@@ -89,8 +90,7 @@ def convert(
     model: nn.Module, path: Path, input_shape: tuple[int, ...] | None = None, dynamic_batch: bool = True
 ) -> tuple[OneOutput, tuple[int, ...]]:
     """Write an ONNX file and check nothing; returns the model with one output, and the shape of the example."""
-    with writing_out_attention():
-        program = export_program(model, input_shape=input_shape, dynamic_batch=dynamic_batch)
+    program = export_program(model, input_shape=input_shape, dynamic_batch=dynamic_batch)
     example: Tensor = program.example_inputs[0][0]
     wrapped = one_output(model, example)
     _write(program, path, wrapped.output)
@@ -128,7 +128,18 @@ def _write(program: torch.export.ExportedProgram, path: Path, output: str) -> No
             verbose=False,
         )
     assert converted is not None
+    fold_weights(converted.model)
     converted.save(path, external_data=False)
+
+
+def fold_weights(graph: Any) -> None:
+    """Work out what is made of stored matrices alone, such as a part of one: int8 is for products with stored ones.
+
+    The exporter does so for small ones only.
+    """
+    optimizer: Any = importlib.import_module("onnxscript.optimizer")
+    optimizer.fold_constants(graph, input_size_limit=_ANY_SIZE, output_size_limit=_ANY_SIZE)
+    optimizer.remove_unused_nodes(graph)
 
 
 def _runners(path: Path, openvino: bool) -> dict[str, Runner]:
