@@ -37,6 +37,7 @@ def lines(folder):
     return (folder / "tried.jsonl").read_text().splitlines()
 
 
+@pytest.mark.slow
 def test_a_killed_run_goes_on_and_ends_where_it_would_have_ended(images, tmp_path, quick):
     how = {**quick, "budget": 0.5, "minutes": 4}
     whole = catis.tune(zoo.load("tiny-6"), images[:24], output=tmp_path / "whole", **how)

@@ -62,13 +62,13 @@ def space():
     return Remembered(hosts.find(zoo.load("tiny-6")), 0.5)
 
 
-def searched(space, levers, seed=0):
+def searched(space, levers, seed=0, file=None, tell=None):
     """What a search with these levers looked at, and what came out."""
     made = Made()
-    journal, allowance = Journal(None, {}), Allowance(60)
+    journal, allowance = Journal(file, {}), Allowance(60)
     trial = Trial(1.0, made.value) if "calibration" in levers else None
     search = Search(
-        space, made, made, journal, allowance, levers=levers, seed=seed, trial=trial,
+        space, made, made, journal, allowance, levers=levers, seed=seed, trial=trial, tell=tell,
         answer=lambda questions: [made.value(question.reduction) for question in questions],
     )  # fmt: skip
     finding = search.run(_sizes(space))
@@ -129,3 +129,21 @@ def test_the_same_seed_looks_at_the_same_candidates_in_the_same_order(space):
     assert first == again
     assert found == same
     assert first != other
+
+
+class Killed(BaseException):
+    """What nobody catches, as a kill."""
+
+
+def test_a_killed_search_goes_on_and_ends_where_it_would_have_ended(space, tmp_path):
+    def kill(what, best):
+        if "gain" in what:
+            raise Killed
+
+    levers, whole, cut = ["gain"], tmp_path / "whole.jsonl", tmp_path / "cut.jsonl"
+    tried, found = searched(space, levers, file=whole)
+    with pytest.raises(Killed):
+        searched(space, levers, file=cut, tell=kill)
+    assert 0 < len(cut.read_text().splitlines()) < len(whole.read_text().splitlines())
+    assert searched(space, levers, file=cut) == (tried, found)
+    assert cut.read_text() == whole.read_text()  # in the same order, none twice
