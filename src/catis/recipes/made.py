@@ -34,7 +34,7 @@ class Made:
         images: Fingerprint of the images it was chosen and calibrated on.
         n_images: How many these were.
         seed: Of everything random.
-        objective_before: What was minimised, before, on these images.
+        objective_before: Distance from vanilla of what a budget alone does, on clean ones of these images.
         objective_after: The same under the recipe.
         held_out_kl: KL(vanilla || reduced) of the logits on images that chose nothing.
         held_out_agreement: Per cent of these with the vanilla model's class.

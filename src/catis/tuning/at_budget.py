@@ -78,7 +78,7 @@ class Tuned:
     Attributes:
         finding: The best candidate.
         correction: Calibrated weights, if they help.
-        before: Distance of the first candidate, what a budget alone does, on the images that choose.
+        before: Distance of the first candidate, what a budget alone does, on the images that choose, clean.
         after: That of what came out.
         share: Multiply-adds, as a share of vanilla's.
         minutes: It took.
@@ -132,16 +132,18 @@ def tune_at(
         allowance.reserve(cost.gmacs(fitted * rounds, len(split.choose)) + trials)
     search = Search(space, images.search, images.choose, journal, allowance, **how)
     finding = search.run(_sizes(space)) if fixed is None else search.take(fixed)
-    correction, after, interrupted = None, finding.distance, search.interrupted
+    correction, interrupted = None, search.interrupted
     seen = max(1, int(rounds * allowance.pace))  # on a slow machine, less often
     if fitted and not interrupted:
         try:
-            correction, after = _calibrate(model, finding, images, fitted, seen, seed, batch_size, tell)
+            correction = _calibrate(model, finding, images, fitted, seen, seed, batch_size, tell)
         except KeyboardInterrupt:
             interrupted = True
+    before = images.choose.clean(space.reduction(Candidate()))
+    after = images.choose.clean(finding.reduction, correction)
     share, minutes = macs_of(handle, finding.reduction) / 1e9 / vanilla, (time.monotonic() - started) / 60
     ended = allowance.stopped_by_clock, interrupted, fitted, seen
-    return Tuned(finding, correction, search.first, after, share, minutes, *ended)
+    return Tuned(finding, correction, before, after, share, minutes, *ended)
 
 
 class _Cost(NamedTuple):
@@ -191,8 +193,8 @@ def _calibrate(
     seed: int,
     batch_size: int,
     tell: Callable[[str, float], None] | None,
-) -> tuple[Correction | None, float]:
-    """Calibrated weights, if the images that choose say that they help, and the distance that holds."""
+) -> Correction | None:
+    """Calibrated weights, if the images that choose say that they help."""
     split = images.split
     how: dict[str, Any] = {"held_out": split.choose, "rounds": rounds, "thorough": True}
     batches = views(split.fit[:fitted], images.preprocessing, batch_size, seed, **how)
@@ -203,10 +205,8 @@ def _calibrate(
 
     outcome = calibrated_weights(model, finding.reduction, batches, progress=progress)
     if not outcome.weights:
-        return None, finding.distance
-    handle = hosts.find(model)
-    correction = Correction.fitted(outcome.weights, finding.reduction, handle.vanilla_weights)
-    return correction, images.choose.distance(finding.reduction, None, correction)
+        return None
+    return Correction.fitted(outcome.weights, finding.reduction, hosts.find(model).vanilla_weights)
 
 
 def _sizes(space: Space) -> Sequence[int | None]:

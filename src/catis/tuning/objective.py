@@ -126,12 +126,20 @@ class Objective:
         ]
         return float(torch.cat(apart).mean())
 
+    def clean(self, reduction: Reduction, correction: Correction | None = None) -> float:
+        """Mean distance of the clean views: calibrated weights leave vanilla's answers to corrupted ones on purpose."""
+        return float(self._apart(reduction, correction)[~self._corrupted].mean())
+
     def balanced(self, reduction: Reduction, correction: Correction | None = None) -> float:
         """Geometric mean of the mean distances of clean and of corrupted views, so that neither outvotes the other."""
-        pairs = self._both(reduction, None, correction)
-        apart = torch.cat([distances(vanilla, reduced, are_logits) for (vanilla, are_logits), reduced in pairs])
+        apart = self._apart(reduction, correction)
         kinds = [own for own in (apart[~self._corrupted], apart[self._corrupted]) if len(own)]
         return float(torch.stack([own.mean().clamp_min(1e-9).log() for own in kinds]).mean().exp())
+
+    def _apart(self, reduction: Reduction, correction: Correction | None) -> Tensor:
+        """(views,) distances."""
+        pairs = self._both(reduction, None, correction)
+        return torch.cat([distances(vanilla, reduced, are_logits) for (vanilla, are_logits), reduced in pairs])
 
     def judge(self, reduction: Reduction, correction: Correction | None = None) -> Judgement:
         """Distance and agreement over all views."""

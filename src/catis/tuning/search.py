@@ -87,7 +87,6 @@ class Search:
         self._tell = tell
         self.best: Finding | None = None
         self._start: Finding | None = None
-        self.first = math.inf
         self.interrupted = False
 
     def run(self, sizes: Sequence[int | None]) -> Finding:
@@ -125,7 +124,6 @@ class Search:
         Raises:
             ValueError: It cannot reach the budget.
         """
-        self.first = self._value(Candidate(), "choose", None)
         reduction = self.space.reduction(candidate)
         return Finding(candidate, reduction, self._value(candidate, "choose", None))
 
@@ -133,7 +131,6 @@ class Search:
         """Shapes, methods and their options, gains, then methods and input sizes once they are calibrated."""
         first = Candidate()
         self._accept(first)  # so that there is something to keep, whatever happens
-        self.first = math.inf if self.best is None else self.best.distance
         shapes = SHAPES.values() if "schedule" in self.levers else [first.shape]
         starts = [replace(first, shape=shape) for shape in shapes]
         starts += [replace(first, kept=self.space.constant())] if "schedule" in self.levers else []
