@@ -6,6 +6,7 @@ on images of the half that tunes (docs/tuning.md); zoo models on images of the z
 
 import argparse
 import csv
+import math
 import runpy
 from pathlib import Path
 
@@ -28,7 +29,11 @@ def main() -> None:
     parser.add_argument("--images", type=int, default=96)
     parser.add_argument("--methods", nargs="+", default=METHODS)
     parser.add_argument("--models", nargs="+", default=["tiny-6", "tiny-12", "deit_tiny_patch16_224"])
+    parser.add_argument("--show", action="store_true", help="print the tables of docs/budget.md, measure nothing")
     given = parser.parse_args()
+    if given.show:
+        show(given.out)
+        return
     with given.out.open("a", newline="") as file:
         writer = csv.writer(file)
         if not file.tell():
@@ -36,6 +41,39 @@ def main() -> None:
         for name in given.models:
             measure(writer, name, given.methods, *load(given, name))
             file.flush()
+
+
+def show(file: Path) -> None:
+    """Shapes under cluster beside the same share, then methods beside cluster at the default shape, as Markdown."""
+    kl: dict[str, dict[tuple[str, str], float]] = {}
+    for run in csv.DictReader(file.open()):
+        kl.setdefault(f"{run['model']}, {run['budget']}", {})[run["method"], run["shape"]] = float(run["kl"])
+    shapes = [shape for shape in SHAPES if shape != "same share"]
+    table(
+        "same share",
+        shapes,
+        {key: [own["cluster", s] / own["cluster", "same share"] for s in shapes] for key, own in kl.items()},
+    )
+    methods, usual = METHODS[1:], "before the middle"
+    table(
+        "cluster",
+        methods,
+        {
+            key: [own[m, usual] / own["cluster", usual] for m in methods]
+            for key, own in kl.items()
+            if (methods[0], usual) in own
+        },
+    )
+
+
+def table(unit: str, columns, rows: dict[str, list[float]]) -> None:
+    print(f"| KL, {unit} = 1 |", " | ".join(columns), "|")
+    print("|---" * (len(columns) + 1) + "|")
+    for key, ratios in rows.items():
+        print(f"| {key} |", " | ".join(f"{ratio:.2f}" for ratio in ratios), "|")
+    each = list(zip(*rows.values(), strict=True))
+    print("| all |", " | ".join(f"{math.prod(column) ** (1 / len(column)):.2f}" for column in each), "|")
+    print(f"| above 1, of {len(rows)} |", " | ".join(str(sum(ratio > 1 for ratio in column)) for column in each), "|\n")
 
 
 def load(given: argparse.Namespace, name: str) -> tuple[torch.nn.Module, torch.Tensor, Preprocessing]:

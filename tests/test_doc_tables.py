@@ -5,10 +5,11 @@ from math import prod
 
 import pytest
 
+from catis.core.budget import SHAPE
+from catis.tuning.candidates import SHAPES
 from tests.test_doc_numbers import ROOT, SHORT, page, read, tables
 
 PROBED = {"ToMe": "tome", "MCTF": "mctf", "PiToMe": "pitome", "CATIS": "catis"}
-SHAPES = ("rising", "middle", "spared start", "falling")
 
 
 def table_of(name: str, *begin: str) -> list[list[str]]:
@@ -99,20 +100,46 @@ def test_perturbation_energy():
             assert_rounded(cell, run[column])
 
 
+def budget_kl() -> dict[tuple[str, str], dict[tuple[str, str], float]]:
+    """KL of every method and shape, by model and budget."""
+    kl: dict[tuple[str, str], dict[tuple[str, str], float]] = {}
+    for run in read("shapes.csv"):
+        kl.setdefault((run["model"], run["budget"]), {})[run["method"], run["shape"]] = float(run["kl"])
+    return kl
+
+
+def check_ratios(head: str, ratios: dict[tuple[str, str], list[float]]) -> None:
+    """The rows of a table of docs/budget.md, the geometric means below them, and how often they are above 1."""
+    _, *rows, overall, worse = table_of("docs/budget.md", head)
+    assert {row[0] for row in rows} == {", ".join(key) for key in ratios}
+    for name, *cells in rows:
+        for cell, ratio in zip(cells, ratios[tuple(name.split(", "))], strict=True):
+            assert_rounded(cell, ratio)
+    for place, column in enumerate(zip(*ratios.values(), strict=True), 1):
+        assert_rounded(overall[place], prod(column) ** (1 / len(column)))
+        assert int(worse[place]) == sum(ratio > 1 for ratio in column)
+
+
 def test_shapes_of_a_budget():
-    """Geometric means over the methods, each as a multiple of the same share in every block."""
-    kl = {(run["model"], run["budget"], run["method"], run["shape"]): float(run["kl"]) for run in read("shapes.csv")}
-    head, *rows, overall, worse = table_of("docs/budget.md", "KL, same share = 1")
-    assert tuple(head[1:]) == SHAPES
-    for place, shape in enumerate(SHAPES, 1):
-        ratios = {key[:3]: kl[(*key[:3], shape)] / kl[(*key[:3], "same share")] for key in kl}
-        for row in rows:
-            few = [ratio for key, ratio in ratios.items() if f"{key[0]}, {key[1]}" == row[0]]
-            assert len(few) == 3
-            assert_rounded(row[place], prod(few) ** (1 / 3))
-        assert len(ratios) == 3 * len(rows) == 36
-        assert_rounded(overall[place], prod(ratios.values()) ** (1 / 36))
-        assert int(worse[place]) == sum(ratio > 1 for ratio in ratios.values())
+    """Each as a multiple of the same share in every block, under cluster."""
+    head = table_of("docs/budget.md", "KL, same share = 1")[0]
+    assert set(head[1:]) == set(SHAPES) - {"same share"}
+    kl = budget_kl()
+    ratios = {
+        key: [own["cluster", shape] / own["cluster", "same share"] for shape in head[1:]] for key, own in kl.items()
+    }
+    check_ratios("KL, same share = 1", ratios)
+
+
+def test_methods_of_a_budget():
+    """Each as a multiple of cluster, all at the default shape."""
+    head, usual = table_of("docs/budget.md", "KL, cluster = 1")[0], "before the middle"
+    ratios = {
+        key: [own[method, usual] / own["cluster", usual] for method in head[1:]] for key, own in budget_kl().items()
+        if (head[1], usual) in own
+    }  # fmt: skip
+    assert SHAPES[usual] == SHAPE
+    check_ratios("KL, cluster = 1", ratios)
 
 
 def test_passes_of_an_evaluation():
