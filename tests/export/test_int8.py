@@ -75,6 +75,14 @@ def test_products_with_weights_and_nothing_else_become_int8(reduced: tuple[nn.Mo
     assert 0 < (rough - exact).norm() < 0.3 * exact.norm()
 
 
+def test_parts_of_a_large_matrix_are_stored(tmp_path: Path) -> None:
+    """A budget's last block reads two parts of qkv, which the exporter itself folds only where they are small."""
+    options = {"depth": 2, "embed_dim": 192, "num_heads": 3, "img_size": 32, "patch_size": 8, "num_classes": 7}
+    model = catis.apply(timm.create_model("vit_tiny_patch16_224", **options).eval(), "tome", budget=0.7)
+    convert(model, tmp_path / "model.onnx")
+    assert len(products_with_weights(onnx.load(tmp_path / "model.onnx").graph)) == LAYERS + 1
+
+
 def test_nncf_quantises_the_same_products(reduced: tuple[nn.Module, Path], tmp_path: Path) -> None:
     pytest.importorskip("nncf")
     model, path = reduced
