@@ -193,6 +193,8 @@ class Search:
 
         Methods and input sizes differ in how much calibrated weights make good: what was evicted or never seen is gone.
         """
+        if len(candidates) == 1:
+            return candidates[0]
         if not self._worth.calibrates:
             return self._rank(candidates, SOME, "the best starts")[0]
         self._say("the best starts, calibrated for a moment")
