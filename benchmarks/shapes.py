@@ -1,6 +1,7 @@
 """Which shape of the schedule is best in general: `shapes.py ASSETS --out CSV`.
 
-KL(vanilla || reduced) of every start shape of the search, for some methods and budgets, without tuning or calibration,
+KL(vanilla || reduced) of every start shape of the search under cluster, and of other methods at the default shape,
+without tuning or calibration,
 on images of the half that tunes (docs/tuning.md); zoo models on images of the zoo.
 """
 
@@ -14,10 +15,12 @@ import torch
 from tuned import batches, halves
 
 from catis import hosts, zoo
+from catis.core.budget import BUDGET_METHOD
 from catis.data.preprocessing import Preprocessing
 from catis.tuning.candidates import SHAPES, Candidate, Space
 from catis.tuning.objective import Objective
 
+USUAL = "before the middle"
 METHODS = ("cluster", "catis", "tome", "mctf")
 BUDGETS = (0.36, 0.5, 0.65)
 
@@ -54,7 +57,7 @@ def show(file: Path) -> None:
         shapes,
         {key: [own["cluster", s] / own["cluster", "same share"] for s in shapes] for key, own in kl.items()},
     )
-    methods, usual = METHODS[1:], "before the middle"
+    methods, usual = METHODS[1:], USUAL
     table(
         "cluster",
         methods,
@@ -93,7 +96,7 @@ def measure(writer, name: str, methods, model: torch.nn.Module, images: torch.Te
     for budget in BUDGETS:
         space = Space(hosts.find(model), budget)
         for method in methods:
-            for shape, weights in SHAPES.items():
+            for shape, weights in SHAPES.items() if method == BUDGET_METHOD else [(USUAL, SHAPES[USUAL])]:
                 distance = objective.distance(space.reduction(Candidate(method, shape=weights)))
                 print(name, budget, method, shape, len(images), f"{distance:.4f}", flush=True)
                 writer.writerow([name, budget, method, shape, len(images), round(distance, 4)])
