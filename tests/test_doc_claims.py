@@ -11,16 +11,14 @@ from catis.cli.export import export_command
 from catis.core.reduction import Reduction
 from catis.evaluate import compare, evaluate_run
 from catis.runs import DataSpec, ModelSpec, RunSpec
-from tests.claims import of_diagnostics, of_pages, of_results
+from tests.claims import of_diagnostics, of_pages, of_results, of_tuning
 from tests.claims.walk import Claim, measurements, prose
 from tests.hosts.test_hf_figures import DINOV3_7B, hf, torch
 from tests.test_doc_numbers import ROOT, page, tables
 from tests.test_doc_tables import assert_rounded
 
 PAGES = ["README.md", *(f"docs/{path.name}" for path in sorted((ROOT / "docs").glob("*.md")))]
-CLAIMS = [*of_diagnostics.CLAIMS, *of_results.CLAIMS, *of_pages.CLAIMS]
-PENDING = {"docs/tuning.md": "python benchmarks/tuned.py"}
-"""Pages whose sentences are rewritten when their script has run again; their tables need a source as all do."""
+CLAIMS = [*of_diagnostics.CLAIMS, *of_results.CLAIMS, *of_pages.CLAIMS, *of_tuning.CLAIMS]
 WORDS = ("the paper", "the usual level", "by hand", "counted")
 NUMBERS, TABLES = "tests/test_doc_numbers.py::", "tests/test_doc_tables.py::"
 TABLE_SOURCES = {
@@ -53,7 +51,7 @@ NO_MEASUREMENTS = (
 """Tables of words, settings and spellings."""
 
 
-@pytest.mark.parametrize("name", [name for name in PAGES if name not in PENDING])
+@pytest.mark.parametrize("name", PAGES)
 def test_every_number_in_a_sentence_has_a_source(name):
     text = prose(page(name))
     places = [match.span() for claim in CLAIMS if claim.page == name for match in claim.found(text)]
@@ -87,11 +85,6 @@ def assert_source(source: str) -> None:
     path, _, test = source.removeprefix("python ").partition(" ")[0].partition("::")
     assert (ROOT / path).is_file(), source
     assert not test or f"def {test}(" in page(path), source
-
-
-@pytest.mark.parametrize("script", PENDING.values())
-def test_what_is_pending_has_its_script(script):
-    assert_source(script)
 
 
 @pytest.mark.parametrize("name", PAGES)

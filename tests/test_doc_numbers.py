@@ -112,7 +112,10 @@ def test_the_tuned_recipes():
     for name, *cells in table[1:]:
         model, budget, view = name.split(", ")
         for what, cell in zip(table[0][1:], cells, strict=True):
-            run = runs[SHORT[model], budget, view, what]
+            run = runs.get((SHORT[model], budget, view, what))
+            if run is None:
+                assert cell == "-"
+                continue
             against = f" ({float(run['against_smaller']):+.1f}{'*' if float(run['p']) < 0.05 else ''})"
             bare = what in ("vanilla", "smaller image")
             assert cell == f"{float(run['top1']):.1f}{'' if bare else against}", (name, what)
@@ -124,12 +127,14 @@ def test_the_tuned_recipes():
     first = [runs[SHORT["DeiT-Ti"], share, "clean", what] for what in FIRST]
     assert {run["n"] for run in first} == {told[2]}
     assert list(told.groups())[2:] == [f"{float(run['top1']):.1f}" for run in first]
-    pattern = r"With half of them it is right on ([\d.]+) % .* vanilla on ([\d.]+) %, a smaller image on ([\d.]+) %"
+    pattern = (
+        r"four corruptions of them\s+it is right on ([\d.]+) %, vanilla on ([\d.]+) %, a smaller image on ([\d.]+) %"
+    )
     told = re.search(pattern, page("README.md"), re.DOTALL)
     assert told is not None
     for said, what in zip(told.groups(), FIRST, strict=False):
         views = [
-            float(run["top1"]) for key, run in runs.items() if key[:2] + key[3:] == (SHORT["DeiT-Ti"], "0.5", what)
+            float(run["top1"]) for key, run in runs.items() if key[:2] + key[3:] == (SHORT["DeiT-Ti"], "0.36", what)
         ]
         assert len(views) == 5
         assert said == f"{sum(views) / 5:.1f}", what
