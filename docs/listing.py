@@ -6,6 +6,7 @@ import sys
 from pathlib import Path
 
 from catis.hosts.hf_families import FAMILIES
+from catis.hosts.hf_family import Family
 from catis.hosts.lookup import REFUSED
 
 BEGIN = "<!-- list: written by `python docs/listing.py docs/models.md`, do not edit -->"
@@ -20,12 +21,8 @@ TIMM = (
     ("EVA-02, DINOv3, PE, `vit_*_rope_*`", "Eva", "rotary: a merged token keeps its destination's position"),
 )
 """(families, class, note) of what timm_handle.py takes."""
-_PREFIX = {
-    "no_prefix": "none",
-    "cls": "CLS",
-    "cls_and_distillation": "CLS, distillation",
-    "cls_and_registers": "CLS, registers",
-}
+_PREFIX = ("none", "CLS", "CLS, distillation")
+"""By how many prefix tokens every model of a family has."""
 
 
 def listing() -> str:
@@ -38,9 +35,10 @@ def listing() -> str:
             notes.append("images of any size in one call")
         if family.backbone:
             notes.append("maps of several blocks")
-        if family.windowed.__name__ != "_none":
+        if family.windowed is not Family.__dataclass_fields__["windowed"].default:
             notes.append("blocks that attend in windows remove nothing")
-        prefix, name = _PREFIX[family.num_prefix.__name__], family.stem + family.model
+        prefix = _PREFIX[family.prefix] + (", registers" if family.registers else "")
+        name = family.stem + family.model
         rows.append(f"| transformers | {family.title} | `{name}` | {prefix} | {'; '.join(notes)} |")
     rows += ["", "Refused by name:", "", "| library | class | why |", "|---|---|---|"]
     rows += [f"| {lib} | `{name}` | {why} |" for lib, names in REFUSED.items() for name, why in names.items()]

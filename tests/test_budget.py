@@ -135,7 +135,7 @@ def options_of_commands():
 def test_commands():
     run = CliRunner().invoke
     shown = run(app, ["gmacs", "deit_tiny_patch16_224", "-b", "0.5"])
-    assert "catis budget=0.5" in shown.output
+    assert "cluster budget=0.5" in shown.output
     assert "50.0% of vanilla" in shown.output
     with_amount = {name for name, options in options_of_commands().items() if "-r" in options}
     assert with_amount == {"eval", "bench", "diagnose", "show", "export", "gmacs"}

@@ -36,7 +36,7 @@ def fit_shape(
 
     Example:
         >>> fit_shape(sum, limit=40, num_patches=16, depth=4)
-        [14, 12, 8, 6]
+        [16, 10, 7, 7]
     """
     if not last and depth > 1:
         before = _fit_rates(lambda kept: cost([*kept, kept[-1]]), limit, num_patches, _rates(shape, depth)[:-1])
