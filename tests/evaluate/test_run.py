@@ -203,6 +203,6 @@ def test_a_model_without_classifier_is_refused():
 def test_a_runs_identity_is_worked_out_once(model, monkeypatch):
     images = model.images(SPEC)
     identity = identify(SPEC, model, images)
-    monkeypatch.setattr("catis.evaluate.run.identity_of", lambda *_: pytest.fail("worked out again"))
+    monkeypatch.setattr("catis.evaluate.run._identity_of", lambda *_: pytest.fail("worked out again"))
     record, _ = evaluate_run(SPEC, model=model, images=images, identity=identity)
     assert record.name == identity.name

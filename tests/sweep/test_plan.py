@@ -118,7 +118,7 @@ BAD = {
     "crop": (SMALL + "crop_pct = 3", r"models.small.crop_pct: 3.0: expected a number above 0, at most 1"),
     "channels": (SMALL + "mean = [0.5]", r"models.small.mean: \[0.5\]: expected three numbers"),
     "two weights": (SMALL + 'checkpoint = "a"\npretrained = true', r"models.small.pretrained: is true beside"),
-    "method": (SMALL.replace('"tome"', '"tomme"'), r"methods\[0\]: method='tomme': expected one of catis, mctf"),
+    "method": (SMALL.replace('"tome"', '"tomme"'), r"methods\[0\]: method='tomme': expected one of catis, cluster"),
     "option": (SMALL.replace("tau", "tao"), r"methods\[1\]: catis has no option 'tao'; its options are gamma"),
     "option value": (SMALL.replace("0.5, 1.0", "-1"), r"methods\[1\]: tau=-1: expected a number in"),
     "negative r": (SMALL.replace("[4, 8]", "[4, -8]"), r"plan.toml, r\[1\]: r=-8: -8 is negative"),
