@@ -83,7 +83,9 @@ claim(
     lambda: [0.36, *(mean(model, what) for what in ("tuned", "vanilla", "smaller image") for model in TINY)],
 )
 claim("constant r {} % and {} %. Both", lambda: [mean(model, "constant r") for model in TINY])
-claim("pixelated images at {}, where the recipes keep the full size; under noise at {} it is level", lambda: [0.5, 0.5])
+claim(
+    "pixelated images at {}, where the recipes keep the full size; under noise at {} the difference", lambda: [0.5, 0.5]
+)
 claim("Budget {}, and ViT-B at other budgets", "by hand: what is not there")
 claim(
     "ViT-B at {}, with the shape and method of a budget alone and weights calibrated on 280 photographs (one run, no "

@@ -9,7 +9,7 @@ Cost = Callable[[Sequence[int]], float]
 """Multiply-adds of a model whose blocks leave these many patch tokens."""
 
 BUDGET_METHOD = "cluster"
-"""The method where a budget is given and no method: the best one at the same cost (docs/budget.md)."""
+"""The method where a budget is given and no method: the nearest to vanilla of those compared (docs/budget.md)."""
 SHAPE: tuple[float, ...] = (0.2, 1.5, 1.5, 0.8, 0.5)
 """How fast tokens go at equally spaced places from the first block to the last, by default slowly in the first ones and
 fastest before the middle; one number would be the same share in all blocks. Measured in docs/budget.md."""
