@@ -85,6 +85,7 @@ def test_images_that_cannot_be_read_are_left_out_and_told(folder_of_photos, tmp_
         (["--budget", "0.5", "--budget", "0.01"], "budget=0.01: nobody can reach it"),
         (["--budget", "0.5", "--without", "magic"], "without=magic: expected any of schedule"),
         (["--budget", "0.5", "--controls", "magic"], "controls=magic: expected any of calibrated, diagnostic"),
+        (["--budget", "0.5", "-m", "cluster,topk"], "methods=topk: expected any of cluster, catis"),
         (["--budget", "1.5"], "between 0 and 1"),
     ],
 )

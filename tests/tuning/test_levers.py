@@ -62,13 +62,13 @@ def space():
     return Remembered(hosts.find(zoo.load("tiny-6")), 0.5)
 
 
-def searched(space, levers, seed=0, file=None, tell=None):
+def searched(space, levers, seed=0, file=None, tell=None, names=OPERATORS):
     """What a search with these levers looked at, and what came out."""
     made = Made()
     journal, allowance = Journal(file, {}), Allowance(60)
     trial = Trial(1.0, made.value) if "calibration" in levers else None
     search = Search(
-        space, made, made, journal, allowance, levers=levers, seed=seed, trial=trial, tell=tell,
+        space, made, made, journal, allowance, levers=levers, methods=names, seed=seed, trial=trial, tell=tell,
         answer=lambda questions: [made.value(question.reduction) for question in questions],
     )  # fmt: skip
     finding = search.run(_sizes(space))
@@ -111,6 +111,15 @@ def test_one_is_left_alone_and_the_others_are_not(lever, space):
     others = [name for name in LEVERS if name != lever]
     tried, _ = searched(space, others)
     assert moved(tried) == set(others)
+
+
+@pytest.mark.parametrize("names", [["catis"], ["mctf", "tome"]])
+def test_only_methods_that_may_be_chosen_are_tried(names, space):
+    tried, finding = searched(space, LEVERS, names=names)
+    used = [pair for entry in tried for pair in methods(entry["reduction"])]
+    assert {method for method, _ in used} == set(names)
+    assert finding.candidate.method in names
+    assert names != ["catis"] or len({str(options) for _, options in used}) > 5  # its Theta is still searched
 
 
 def test_nothing_may_be_chosen(space):

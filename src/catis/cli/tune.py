@@ -45,6 +45,10 @@ def tune_command(
             help="Leave alone: schedule, operator, theta, weights, gain, size or calibration; may be repeated.",
         ),
     ] = None,
+    method: Annotated[
+        list[str] | None,
+        of_search("--method", "-m", help="Method that may be chosen, or several with commas; all by default."),
+    ] = None,
     objective: Annotated[
         Literal["fidelity", "diagnostic"],
         of_search(help="Answers like vanilla's, or the paper's procedure for CATIS."),
@@ -104,6 +108,7 @@ def tune_command(
 
             how: dict[str, Any] = {"minutes": minutes, "without": without or (), "limit": limit, "seed": seed}
             how |= {"schedule": schedule, "controls": controls or ()}
+            how["methods"] = [name.strip() for given in method or () for name in given.split(",") if name.strip()]
             tuning = tune_for(
                 goal, net, data, output=output, batch_size=batch_size, preprocessing=preprocessing, ray=ray,
                 command=shlex.join(["catis", *sys.argv[1:]]), report=report, **how,

@@ -108,6 +108,7 @@ def tune_at(
     allowance: Allowance,
     *,
     levers: Collection[str],
+    methods: Sequence[str],
     seed: int,
     batch_size: int,
     tell: Callable[[str, float], None] | None = None,
@@ -124,7 +125,7 @@ def tune_at(
     vanilla = macs_of(handle, Reduction.none()) / 1e9
     cost = _Cost(vanilla, budget)
     fitted, rounds = _affordable(split, cost, allowance) if "calibration" in levers else (0, 1)
-    how: dict[str, Any] = {"levers": levers, "seed": seed, "tell": tell, "answer": answer}
+    how: dict[str, Any] = {"levers": levers, "methods": methods, "seed": seed, "tell": tell, "answer": answer}
     if fitted >= 2 * FEWEST:
         how["trial"] = _trial(model, images, min(TRIED, fitted), cost, seed, batch_size)
     if fitted:

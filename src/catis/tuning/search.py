@@ -62,6 +62,7 @@ class Search:
         journal: Where values are kept.
         allowance: How much may be done.
         levers: What may be chosen.
+        methods: Names of the methods that may be chosen, the one to start from first.
         seed: Of the evolution.
         tell: Told of progress.
         answer: Works out distances; by default here, one after the other.
@@ -77,12 +78,14 @@ class Search:
         allowance: Allowance,
         *,
         levers: Collection[str],
+        methods: Sequence[str] = OPERATORS,
         seed: int = 0,
         tell: Tell | None = None,
         answer: Answer | None = None,
         trial: Trial | None = None,
     ) -> None:
         self.space, self.allowance, self.levers, self.seed = space, allowance, levers, seed
+        self._methods = methods if "operator" in levers else methods[:1]
         self._worth = Values(space, {"search": search, "choose": choose}, journal, allowance, answer, trial)
         self._tell = tell
         self.best: Finding | None = None
@@ -129,15 +132,14 @@ class Search:
 
     def _starts(self, sizes: Sequence[int | None]) -> None:
         """Shapes, methods and their options, gains, then methods and input sizes once they are calibrated."""
-        first = Candidate()
+        first = Candidate(self._methods[0])
         self._accept(first)  # so that there is something to keep, whatever happens
         shapes = SHAPES.values() if "schedule" in self.levers else [first.shape]
         starts = [replace(first, shape=shape) for shape in shapes]
         starts += [replace(first, kept=self.space.constant())] if "schedule" in self.levers else []
         ranked = self._rank(starts, FEW, "shapes")[:2]
-        names = OPERATORS if "operator" in self.levers else [first.method]
         ranked = self._rank(
-            [*ranked[1:], *(replace(c, method=name) for c in ranked[:1] for name in names)], FEW, "methods"
+            [*ranked[1:], *(replace(c, method=name) for c in ranked[:1] for name in self._methods)], FEW, "methods"
         )
         if not ranked:
             return
@@ -250,12 +252,12 @@ class Search:
 
     def _other_operators(self) -> None:
         """Another method in a third of the blocks, if that helps, also once it is calibrated."""
-        if "operator" not in self.levers or self.best is None:
+        if len(self._methods) == 1 or self.best is None:
             return
         third = math.ceil(self.space.depth / 3)
         for start in range(0, self.space.depth, third):
             blocks = range(start, min(start + third, self.space.depth))
-            for name in OPERATORS:
+            for name in self._methods:
                 best = self.best
                 self._say("methods per block")
                 others = {**dict(best.candidate.others), **dict.fromkeys(blocks, name)}

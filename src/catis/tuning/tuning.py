@@ -23,7 +23,7 @@ from catis.inference import evaluating
 from catis.recipes import Made
 from catis.tuning.allowance import Allowance
 from catis.tuning.at_budget import Images, Tuned, tune_at
-from catis.tuning.candidates import LEVERS, SAME_SHARE, Candidate
+from catis.tuning.candidates import LEVERS, OPERATORS, SAME_SHARE, Candidate
 from catis.tuning.journal import Journal
 from catis.tuning.judging import MORE_CONTROLS, adaptive_rule, add_controls, add_tuned, paper_theta
 from catis.tuning.objective import Split, fingerprint
@@ -43,6 +43,7 @@ def tune(
     budget: float | Sequence[float],
     minutes: float = 15.0,
     without: Collection[str] = (),
+    methods: Sequence[str] = OPERATORS,
     limit: int | None = None,
     batch_size: int = 32,
     seed: int = 0,
@@ -71,6 +72,7 @@ def tune(
         budget: Multiply-adds, as a share of the vanilla model's; one or several.
         minutes: For all budgets together.
         without: What is not to be chosen: any of schedule, operator, theta, weights, gain, size, calibration.
+        methods: Names of the methods that may be chosen; what a budget alone does comes first.
         limit: Use this many images.
         batch_size: Images per batch.
         seed: Of everything random.
@@ -99,6 +101,7 @@ def tune(
     """
     budgets, levers, more = _budgets(budget, minutes), _levers(without), _known(controls, MORE_CONTROLS, "controls")
     _known((objective,), ("fidelity", "diagnostic"), "objective")
+    names = [name for name in OPERATORS if name in _known(methods, OPERATORS, "methods")] or list(OPERATORS)
     _known((schedule,), ("search", "adaptive"), "schedule")
     handle = hosts.find(model)
     _check(handle, budgets)  # before any image is read
@@ -112,7 +115,7 @@ def tune(
     run = {"images": seen_images, "weights": own, "seed": seed, "batch_size": batch_size}
     journal = Journal(None if output is None else Path(output) / TRIED_NAME, run)
     made = Made(command, images=seen_images, n_images=len(prepared), seed=seed)
-    how: dict[str, Any] = {"levers": levers, "seed": seed, "batch_size": batch_size, "tell": report}
+    how: dict[str, Any] = {"levers": levers, "methods": names, "seed": seed, "batch_size": batch_size, "tell": report}
     with evaluating(model), handle.installed(Reduction.none()), _keeping_the_best(tuning):
         seen, pair = Images.of(model, split, wanted, batch_size, seed), _pair(split, wanted, seed)
         how["fixed"] = _fixed(tuning, handle, pair, budgets[0], objective, schedule)
