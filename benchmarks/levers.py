@@ -91,7 +91,7 @@ def measure(given: argparse.Namespace, handle: hosts.Handle, forms, seen, inputs
                 own = right(handle.model, inputs, labels)
             share = round(macs_of(handle, reduction) / vanilla, 4)
             row = [given.model, given.budget, "clean", what, share, len(own), *interval(own)]
-            row += [round(100 * float(own.float().mean() / whole), 1), *against(own, smaller)]
+            row += [round(100 * float(own.float().mean() / whole), 1), *against(own, smaller), "float32"]
             print(*row, flush=True)
             writer.writerow(row)
             file.flush()

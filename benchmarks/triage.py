@@ -33,7 +33,7 @@ def methods(thetas: list[tuple[str, Path]]) -> Iterator[tuple[str, Method]]:
     for strategy in STRATEGIES:
         yield f"catis, strategy {strategy}", create_method("catis", strategy=strategy)
     yield "catis, pooling attention", create_method("catis", pooling="attention")
-    for name in ("tome", "tofu", "pitome", "mctf"):
+    for name in ("tome", "tofu", "pitome", "mctf", "cluster"):
         yield name, create_method(name)
 
 
@@ -61,7 +61,7 @@ def main() -> None:
             first = own if first is None else first
             share = round(macs_of(handle, made) / vanilla, 4)
             row = [given.model, given.budget, "clean", what, share, len(own), *interval(own)]
-            row += [round(100 * float(own.float().mean() / whole.float().mean()), 1), *against(own, first)]
+            row += [round(100 * float(own.float().mean() / whole.float().mean()), 1), *against(own, first), "float32"]
             print(*row, flush=True)
             writer.writerow(row)
 

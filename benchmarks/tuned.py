@@ -43,6 +43,7 @@ COLUMNS = [
     "of_vanilla",
     "against_smaller",
     "p",
+    "precision",
 ]
 
 
@@ -75,8 +76,10 @@ def judged(assets: Path, name: str, view: str) -> tuple[hosts.Handle, list[torch
     return hosts.find(loader["model"](name)), inputs, labels
 
 
-def right(model: torch.nn.Module, inputs: list[torch.Tensor], labels: torch.Tensor) -> torch.Tensor:
-    with torch.inference_mode():
+def right(
+    model: torch.nn.Module, inputs: list[torch.Tensor], labels: torch.Tensor, bfloat16: bool = False
+) -> torch.Tensor:
+    with torch.inference_mode(), torch.autocast("cpu", torch.bfloat16, enabled=bfloat16):
         return torch.cat([model(batch).argmax(-1) for batch in inputs]) == labels
 
 
@@ -99,6 +102,7 @@ def main() -> None:
     parser.add_argument("--views", nargs="*", default=list(VIEWS), choices=list(VIEWS))
     parser.add_argument("--only", nargs="*", help="only these rows; vanilla and the smaller image always")
     parser.add_argument("--budgets", nargs="*", help="only these")
+    parser.add_argument("--bfloat16", action="store_true", help="compute in bfloat16, all rows alike")
     parser.add_argument("--show", action="store_true", help="print the table of docs/tuning.md, measure nothing")
     parser.add_argument("--figure", type=Path, default=Path("docs/figures/tuned.svg"))
     given = parser.parse_args()
@@ -117,7 +121,7 @@ def main() -> None:
                 ]
                 left = [path for path in wanted if (folder.name, path.name, view) not in done]
                 if left:
-                    measure(writer, given.assets, left, view, given.only)
+                    measure(writer, given.assets, left, view, given.only, given.bfloat16)
                     file.flush()
     with given.out.open(newline="") as file:
         draw_figure(list(csv.DictReader(file)), given.figure)
@@ -149,22 +153,24 @@ def done_in(file: Path) -> set[tuple[str, str, str]]:
         return {(row["model"], row["budget"], row["view"]) for row in csv.DictReader(rows)}
 
 
-def measure(writer, assets: Path, folders: list[Path], view: str, only: list[str] | None) -> None:
+def measure(
+    writer, assets: Path, folders: list[Path], view: str, only: list[str] | None, bfloat16: bool = False
+) -> None:
     """All budgets of a model on one view; vanilla once."""
     name = folders[0].parent.name
     handle, inputs, labels = judged(assets, name, view)
     model = handle.model
-    macs, vanilla = macs_of(handle, Reduction.none()), right(model, inputs, labels)
+    macs, vanilla = macs_of(handle, Reduction.none()), right(model, inputs, labels, bfloat16)
     for folder in folders:
         marks = {"vanilla": (vanilla, 1.0)}
         for what, reduction, correction in forms(handle, folder, float(folder.name)):
             if not only or what in only or what == "smaller image":
                 with handle.installed(reduction, correction):
-                    marks[what] = right(model, inputs, labels), macs_of(handle, reduction) / macs
+                    marks[what] = right(model, inputs, labels, bfloat16), macs_of(handle, reduction) / macs
         for what, (own, share) in marks.items():
             row = [name, folder.name, view, what, round(share, 4), len(own), *interval(own)]
             row += [round(100 * float(own.float().mean() / vanilla.float().mean()), 1)]
-            row += list(against(own, marks["smaller image"][0]))
+            row += [*against(own, marks["smaller image"][0]), "bfloat16" if bfloat16 else "float32"]
             print(*row, flush=True)
             writer.writerow(row)
 
