@@ -34,25 +34,15 @@ README = (
 
 @dataclass(frozen=True)
 class Shown:
-    """What stands on the page after an answer; all empty but `said` if there is none.
+    """What stands on the page after an answer; all empty but `said` if there is none."""
 
-    Attributes:
-        said: A sentence for the user; empty if all is well.
-        answer: Kept for the block slider and the download.
-        numbers: HTML, and so are the others.
-        classes: Without and with reduction.
-        patches: After the chosen block.
-        signals: In the chosen block.
-        depth: All blocks.
-    """
-
-    said: str
-    answer: Answer | None = None
-    numbers: str = ""
-    classes: str = ""
-    patches: str = ""
-    signals: str = ""
-    depth: str = ""
+    said: str  # a sentence for the user; empty if all is well
+    answer: Answer | None = None  # kept for the block slider and the download
+    numbers: str = ""  # HTML, and so are the others
+    classes: str = ""  # without and with reduction
+    patches: str = ""  # after the chosen block
+    signals: str = ""  # in the chosen block
+    depth: str = ""  # all blocks
 
 
 class Desk:

@@ -29,28 +29,16 @@ _QUANTISED = {".onnx": b"QuantizeLinear", ".xml": b'type="FakeQuantize"'}
 
 @dataclass(frozen=True)
 class ExportedFile:
-    """A file that `catis export` wrote.
-
-    Attributes:
-        path: The file.
-        variant: What was on the model.
-        number_format: "int8" where products were quantised, else "float32".
-        model: Name of the model; empty where it had none.
-        shape: Of the input, batch first; None for a free batch.
-        macs: Multiply-adds of one image.
-        vanilla_macs: Those of its vanilla model.
-        tokens_last: Patch tokens after the last block.
-        parameters: Parameters of the model.
-    """
+    """A file that `catis export` wrote."""
 
     path: Path
-    variant: Reduction
-    number_format: str
-    model: str
-    shape: tuple[int | None, ...]
-    macs: int
-    vanilla_macs: int
-    tokens_last: int
+    variant: Reduction  # what was on the model
+    number_format: str  # "int8" where products were quantised, else "float32"
+    model: str  # name of the model; empty where it had none
+    shape: tuple[int | None, ...]  # of the input, batch first; None for a free batch
+    macs: int  # multiply-adds of one image
+    vanilla_macs: int  # those of its vanilla model
+    tokens_last: int  # patch tokens after the last block
     parameters: int
 
 

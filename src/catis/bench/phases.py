@@ -29,21 +29,14 @@ from catis.native.accelerator import Compiled, accelerator_for
 
 @dataclass(frozen=True)
 class Phases:
-    """Seconds of one pass of a batch, summed over the blocks.
+    """Seconds of one pass of a batch, summed over the blocks."""
 
-    Attributes:
-        choose: Scoring and matching: the method's plan.
-        attention_map: The part of it that goes through the whole attention map, which the fused kernel never makes.
-        merge: Applying the plan.
-        bias: What the attention kernel takes longer because of the log-size bias.
-        unfused: What the model's own attention takes longer than the fused kernel; 0 if it is fused.
-    """
-
-    choose: float = 0.0
+    choose: float = 0.0  # scoring and matching: the method's plan
+    # The part of it that goes through the whole attention map, which the fused kernel never makes.
     attention_map: float = 0.0
-    merge: float = 0.0
-    bias: float = 0.0
-    unfused: float = 0.0
+    merge: float = 0.0  # applying the plan
+    bias: float = 0.0  # what the attention kernel takes longer because of the log-size bias
+    unfused: float = 0.0  # what the model's own attention takes longer than the fused kernel; 0 if it is fused
 
 
 def time_phases(

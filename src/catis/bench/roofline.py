@@ -15,17 +15,11 @@ from catis.hosts.cost import ModelCost
 
 
 class BlockFlow(NamedTuple):
-    """Tokens of one block, prefix included.
+    """Tokens of one block, prefix included."""
 
-    Attributes:
-        entering: Those that enter it; they have keys and values.
-        querying: Those that have a query and an output; all that enter, but for a last block for the head alone.
-        leaving: Those that reach its MLP.
-    """
-
-    entering: int
-    querying: int
-    leaving: int
+    entering: int  # those that enter it; they have keys and values
+    querying: int  # those that have a query and an output; all that enter, but for a last block for the head alone
+    leaving: int  # those that reach its MLP
 
 
 Flow = tuple[BlockFlow, ...]

@@ -15,21 +15,14 @@ if TYPE_CHECKING:
 
 
 class Moved(NamedTuple):
-    """Tokens after a plan, and what the executor computes with them.
+    """Tokens after a plan, and what the executor computes with them."""
 
-    Attributes:
-        tokens: (B, P + K, C) prefix and surviving patch tokens.
-        size: (B, K) sizes, or None while all are 1.
-        cls_attention: (B, K) A_cls carried through the plan, or None.
-        log_size: (B, 1, 1, P + K) logarithm of the sizes, 0 for the prefix; None where nobody has computed it.
-        size_column: (B, P + K, 1) sizes, 1 for the prefix, in an exported graph.
-    """
-
-    tokens: Tensor
-    size: Tensor | None
-    cls_attention: Tensor | None
+    tokens: Tensor  # (B, P + K, C) prefix and surviving patch tokens
+    size: Tensor | None  # (B, K) sizes, or None while all are 1
+    cls_attention: Tensor | None  # (B, K) A_cls carried through the plan, or None
+    # (B, 1, 1, P + K) logarithm of the sizes, 0 for the prefix; None where nobody has computed it.
     log_size: Tensor | None = None
-    size_column: Tensor | None = None
+    size_column: Tensor | None = None  # (B, P + K, 1) sizes, 1 for the prefix, in an exported graph
 
 
 class Accelerator(Protocol):

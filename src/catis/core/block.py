@@ -25,21 +25,13 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class BlockRecord:
-    """What one block did, for whoever asked to watch.
-
-    Attributes:
-        index: Index of the block.
-        view: What the method saw; None in forms that reduce elsewhere.
-        plan: What it decided; None in a block that removed nothing.
-        tokens: (B, N, C) output of the block.
-        state: Companions of these tokens.
-    """
+    """What one block did, for whoever asked to watch."""
 
     index: int
-    view: BlockView | None
-    plan: Plan | None
-    tokens: Tensor
-    state: TokenState
+    view: BlockView | None  # what the method saw; None in forms that reduce elsewhere
+    plan: Plan | None  # what it decided; None in a block that removed nothing
+    tokens: Tensor  # (B, N, C) output of the block
+    state: TokenState  # companions of these tokens
 
 
 Recorder = Callable[[BlockRecord], None]
@@ -47,23 +39,14 @@ Decision = TypeVar("Decision")
 
 
 class Course(NamedTuple):
-    """What is the same for all blocks of one forward call; asked for once, since each question costs a microsecond.
+    """What is the same for all blocks of one forward call; asked for once, since each question costs a microsecond."""
 
-    Attributes:
-        reduction: What `apply` put on the model.
-        amounts: Patch tokens that each block removes.
-        proportional: Whether attention counts sizes.
-        has_cls: Whether token 0 is a CLS token.
-        accelerator: Decides and executes in place of PyTorch's operations, where it can.
-        record: Whoever asked to watch.
-    """
-
-    reduction: Reduction
-    amounts: Sequence[int]
-    proportional: bool
-    has_cls: bool
-    accelerator: Accelerator | None
-    record: Recorder | None
+    reduction: Reduction  # what `apply` put on the model
+    amounts: Sequence[int]  # patch tokens that each block removes
+    proportional: bool  # whether attention counts sizes
+    has_cls: bool  # whether token 0 is a CLS token
+    accelerator: Accelerator | None  # decides and executes in place of PyTorch's operations, where it can
+    record: Recorder | None  # whoever asked to watch
 
 
 class BlockStep(NamedTuple):

@@ -28,26 +28,16 @@ Stage = Callable[[str, float], None]
 
 @dataclass(frozen=True)
 class Row:
-    """One line of the table.
+    """One line of the table."""
 
-    Attributes:
-        model: Zoo name.
-        method: Method, or "vanilla"; at one cost, what was done.
-        r: Patch tokens removed per block.
-        tokens: Patch tokens left after the last block.
-        gmacs: Giga multiply-adds per image.
-        ratio: Vanilla's over these.
-        accuracy: By view, share of images.
-        speed_up: Measured: median, lower and upper quartile of vanilla's time over this one's on the same batch.
-    """
-
-    model: str
-    method: str
-    r: int
-    tokens: int
-    gmacs: float
-    ratio: float
-    accuracy: dict[str, float]
+    model: str  # zoo name
+    method: str  # method, or "vanilla"; at one cost, what was done
+    r: int  # patch tokens removed per block
+    tokens: int  # patch tokens left after the last block
+    gmacs: float  # giga multiply-adds per image
+    ratio: float  # vanilla's over these
+    accuracy: dict[str, float]  # by view, share of images
+    # Measured: median, lower and upper quartile of vanilla's time over this one's on the same batch.
     speed_up: tuple[float, float, float]
 
     @property
@@ -58,37 +48,23 @@ class Row:
 
 @dataclass(frozen=True)
 class Findings:
-    """Everything that was measured.
+    """Everything that was measured."""
 
-    Attributes:
-        settings: What was asked for.
-        n: Images by view.
-        rounds: Batches behind each timing.
-        rows: The table.
-        at_cost: What one can do with so many multiply-adds, of the leading model.
-        cost_pairs: Each of these against the first, on the clean images.
-        curves: Accuracy by (model, view, method) at every r tried, 0 included.
-        pairs: CATIS against each other method by (model, view, r, method), and against "vanilla".
-        limits: r_crit by view, then by (model, method).
-        laws: The fits of r_crit against 1/L, by view and method.
-        probed: rho_s and rho_off by model.
-        picture: What CATIS kept, merged and evicted on four images.
-        caption: What the picture shows.
-    """
-
-    settings: Settings
-    n: dict[str, int]
-    rounds: int
-    rows: list[Row]
-    at_cost: list[Row]
-    cost_pairs: dict[str, Difference]
+    settings: Settings  # what was asked for
+    n: dict[str, int]  # images by view
+    rounds: int  # batches behind each timing
+    rows: list[Row]  # the table
+    at_cost: list[Row]  # what one can do with so many multiply-adds, of the leading model
+    cost_pairs: dict[str, Difference]  # each of these against the first, on the clean images
+    # Accuracy by (model, view, method) at every r tried, 0 included.
     curves: dict[tuple[str, str, str], dict[int, float]]
+    # CATIS against each other method by (model, view, r, method), and against "vanilla".
     pairs: dict[tuple[str, str, int, str], Difference]
-    limits: dict[str, dict[tuple[str, str], Limit]]
-    laws: dict[str, dict[str, Law]]
-    probed: dict[str, Probed]
-    picture: Image.Image
-    caption: str
+    limits: dict[str, dict[tuple[str, str], Limit]]  # r_crit by view, then by (model, method)
+    laws: dict[str, dict[str, Law]]  # the fits of r_crit against 1/L, by view and method
+    probed: dict[str, Probed]  # rho_s and rho_off by model
+    picture: Image.Image  # what CATIS kept, merged and evicted on four images
+    caption: str  # what the picture shows
 
     def method_pairs(self) -> dict[tuple[str, str, int, str], Difference]:
         """CATIS against each other method."""

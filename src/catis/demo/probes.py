@@ -36,25 +36,15 @@ SHOWN, CLASSES = 4, 24
 
 @dataclass(frozen=True)
 class Probed:
-    """What the probes saw of one model.
+    """What the probes saw of one model."""
 
-    Attributes:
-        model: Zoo name.
-        r: Amount of the reduced runs.
-        n: Images.
-        consistency: rho_s per signal and block, and "frobenius".
-        vanilla: rho_off of the vanilla model.
-        reduced: rho_off of each method at r.
-        matched: What vanilla's features would show on as many tokens as are left after each block.
-    """
-
-    model: str
-    r: int
-    n: int
-    consistency: PerBlock
-    vanilla: PerBlock
-    reduced: Mapping[str, PerBlock]
-    matched: tuple[float, ...]
+    model: str  # zoo name
+    r: int  # amount of the reduced runs
+    n: int  # images
+    consistency: PerBlock  # rho_s per signal and block, and "frobenius"
+    vanilla: PerBlock  # rho_off of the vanilla model
+    reduced: Mapping[str, PerBlock]  # rho_off of each method at r
+    matched: tuple[float, ...]  # what vanilla's features would show on as many tokens as are left after each block
 
 
 def probe(model: nn.Module, name: str, clean: PreparedImages, settings: Settings) -> Probed:

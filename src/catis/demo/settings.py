@@ -16,35 +16,20 @@ SHIFTS = ("hard", "renditions", "sketch")
 
 @dataclass(frozen=True)
 class Settings:
-    """What to measure, on how many images.
+    """What to measure, on how many images."""
 
-    Attributes:
-        title: Name of this size.
-        clean: Clean test images.
-        shifted: Images that are hard, renditions or sketches; a third each.
-        probed: Images for rho_s and rho_off.
-        compared: Models of the table.
-        models: Models of the fit against 1/L.
-        methods: Methods, in the order of the tables.
-        steps: Amounts r in the table.
-        reach: Largest r times depth, the same at every depth; there are 144 patch tokens.
-        batch: Images per forward pass, also of the timings.
-        shifted_limits: Whether to measure r_crit on the shifted view too.
-        seed: Other seeds are other images.
-    """
-
-    title: str = "default"
-    clean: int = 96
-    shifted: int = 72
-    probed: int = 32
-    compared: tuple[str, ...] = ("tiny-12", "tiny-24")
-    models: tuple[str, ...] = ("tiny-6", "tiny-12", "tiny-18", "tiny-24")
-    methods: tuple[str, ...] = ("tome", "tofu", "pitome", "mctf", "catis")
-    steps: int = 4
-    reach: int = 216
-    batch: int = 24
-    shifted_limits: bool = False
-    seed: int = 0
+    title: str = "default"  # name of this size
+    clean: int = 96  # clean test images
+    shifted: int = 72  # images that are hard, renditions or sketches; a third each
+    probed: int = 32  # images for rho_s and rho_off
+    compared: tuple[str, ...] = ("tiny-12", "tiny-24")  # models of the table
+    models: tuple[str, ...] = ("tiny-6", "tiny-12", "tiny-18", "tiny-24")  # models of the fit against 1/L
+    methods: tuple[str, ...] = ("tome", "tofu", "pitome", "mctf", "catis")  # methods, in the order of the tables
+    steps: int = 4  # amounts r in the table
+    reach: int = 216  # largest r times depth, the same at every depth; there are 144 patch tokens
+    batch: int = 24  # images per forward pass, also of the timings
+    shifted_limits: bool = False  # whether to measure r_crit on the shifted view too
+    seed: int = 0  # other seeds are other images
 
     def r_max(self, model: str) -> int:
         """Largest r that is tried: the same share of all tokens at every depth."""

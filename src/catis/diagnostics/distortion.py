@@ -103,15 +103,11 @@ class Distortion:
 
 @dataclass
 class Decisions:
-    """What a reduced run did to every original patch, block by block; `add` is a recorder.
+    """What a reduced run did to every original patch, block by block; `add` is a recorder."""
 
-    Attributes:
-        home: Per block, (B, patches) a patch that stands for the group this patch is merged with.
-        evicted: Per block, (B, patches) bool, whether the patch is gone.
-    """
-
+    # Per block, (B, patches) a patch that stands for the group this patch is merged with.
     home: list[Tensor] = field(default_factory=list)
-    evicted: list[Tensor] = field(default_factory=list)
+    evicted: list[Tensor] = field(default_factory=list)  # per block, (B, patches) bool, whether the patch is gone
 
     def add(self, block: BlockRecord) -> None:
         """Take one block's decisions."""
@@ -129,18 +125,12 @@ class Decisions:
 
 @dataclass(frozen=True)
 class Replay(Method):
-    """Runs recorded decisions on the full grid, with either channel on or off.
-
-    Attributes:
-        decisions: Of the same batch of images.
-        merge: Whether merges happen.
-        evict: Whether evictions happen.
-    """
+    """Runs recorded decisions on the full grid, with either channel on or off."""
 
     name: ClassVar[str] = "replay"
-    decisions: Decisions = field(default_factory=Decisions)
-    merge: bool = True
-    evict: bool = True
+    decisions: Decisions = field(default_factory=Decisions)  # of the same batch of images
+    merge: bool = True  # whether merges happen
+    evict: bool = True  # whether evictions happen
 
     @property
     def block_runner(self) -> BlockRunner:

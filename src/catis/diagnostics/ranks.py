@@ -10,17 +10,11 @@ from torch import Tensor
 
 
 class Sorted(NamedTuple):
-    """One sort of (B, M) values, from which ranks within any subset follow without sorting again.
+    """One sort of (B, M) values, from which ranks within any subset follow without sorting again."""
 
-    Attributes:
-        order: (B, M) index of the value at each sorted place.
-        first: (B, M) sorted place of the first value equal to this one.
-        last: (B, M) sorted place of the last value equal to this one.
-    """
-
-    order: Tensor
-    first: Tensor
-    last: Tensor
+    order: Tensor  # (B, M) index of the value at each sorted place
+    first: Tensor  # (B, M) sorted place of the first value equal to this one
+    last: Tensor  # (B, M) sorted place of the last value equal to this one
 
 
 def sort_once(values: Tensor) -> Sorted:

@@ -34,16 +34,10 @@ from catis.recipes import Recipe
 
 
 class Reference(NamedTuple):
-    """What the vanilla model says of a batch of clean images.
+    """What the vanilla model says of a batch of clean images."""
 
-    Attributes:
-        features: Per block, (B, C) CLS token or pooled patch tokens.
-        classes: (B,) predicted classes; None for a model without classifier.
-        num_patches: Patch tokens.
-    """
-
-    features: Sequence[Tensor]
-    classes: Tensor | None
+    features: Sequence[Tensor]  # per block, (B, C) CLS token or pooled patch tokens
+    classes: Tensor | None  # (B,) predicted classes; None for a model without classifier
     num_patches: int
 
 

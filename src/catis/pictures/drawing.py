@@ -41,19 +41,12 @@ class Look:
 
 @dataclass(frozen=True)
 class Layout:
-    """State of one image after a block.
+    """State of one image after a block."""
 
-    Attributes:
-        number: Block number, counted from 1; 0 before the first.
-        tokens: Patch tokens left.
-        provenance: (patches,) token of each patch, -1 once evicted.
-        scores: Signals at the patches, before this block's reduction; NaN where a patch had gone.
-    """
-
-    number: int
-    tokens: int
-    provenance: Tensor
-    scores: Mapping[str, Tensor]
+    number: int  # block number, counted from 1; 0 before the first
+    tokens: int  # patch tokens left
+    provenance: Tensor  # (patches,) token of each patch, -1 once evicted
+    scores: Mapping[str, Tensor]  # signals at the patches, before this block's reduction; NaN where a patch had gone
 
 
 def layout_figure(image: Tensor, layouts: Sequence[Layout], look: Look) -> Canvas:

@@ -34,17 +34,11 @@ class Chosen:
 
 @dataclass(frozen=True)
 class TracedFiles:
-    """What a model made of image files.
+    """What a model made of image files."""
 
-    Attributes:
-        traced: All of them in one batch.
-        captions: Of each: its name, and its class before and after.
-        broken: Files that could not be read.
-    """
-
-    traced: Trace
-    captions: Sequence[str]
-    broken: Sequence[BrokenImage] = ()
+    traced: Trace  # all of them in one batch
+    captions: Sequence[str]  # of each: its name, and its class before and after
+    broken: Sequence[BrokenImage] = ()  # files that could not be read
 
     def sheet(self, number: int, evicted: EvictedStyle = "dim") -> Canvas:
         """Contact sheet after a block, counted from 1."""

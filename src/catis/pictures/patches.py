@@ -78,15 +78,10 @@ def heat_map(values: Tensor, image: Tensor) -> Tensor:
 
 @dataclass(frozen=True)
 class Outlines:
-    """Lines between patches that no longer share a token.
+    """Lines between patches that no longer share a token."""
 
-    Attributes:
-        groups: Around merged groups, wherever a group meets anything else.
-        edges: Between two patches of which neither is merged; none between two evicted ones.
-    """
-
-    groups: tuple[Segment, ...]
-    edges: tuple[Segment, ...]
+    groups: tuple[Segment, ...]  # around merged groups, wherever a group meets anything else
+    edges: tuple[Segment, ...]  # between two patches of which neither is merged; none between two evicted ones
 
 
 def outlines_of(provenance: Tensor, height: int, width: int) -> Outlines:

@@ -27,19 +27,12 @@ class Task(NamedTuple):
 
 @dataclass(frozen=True)
 class Group:
-    """Runs of one model on one data set that are still to be done.
-
-    Attributes:
-        model: The model.
-        images: The data set, prepared for it.
-        todo: The runs; the vanilla one first, unless its predictions are known or nobody asked for it.
-        vanilla: Predictions of the vanilla model, if the store has them.
-    """
+    """Runs of one model on one data set that are still to be done."""
 
     model: LoadedModel
-    images: StreamedImages
-    todo: list[Task]
-    vanilla: Predictions | None
+    images: StreamedImages  # the data set, prepared for it
+    todo: list[Task]  # the runs; the vanilla one first, unless its predictions are known or nobody asked for it
+    vanilla: Predictions | None  # predictions of the vanilla model, if the store has them
 
 
 def open_groups(

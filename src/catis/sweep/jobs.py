@@ -19,21 +19,13 @@ Patterns = Sequence[str]
 
 @dataclass(frozen=True)
 class Job:
-    """One run of a plan, with the labels it has there.
+    """One run of a plan, with the labels it has there."""
 
-    Attributes:
-        model: Label of the model.
-        method: Label of the method, with its options; "vanilla" for the vanilla model.
-        data: Title of the data set.
-        spec: What is to be run.
-        from_recipe: Whether the method's label stands for the amounts too.
-    """
-
-    model: str
-    method: str
-    data: str
-    spec: RunSpec
-    from_recipe: bool = False
+    model: str  # label of the model
+    method: str  # label of the method, with its options; "vanilla" for the vanilla model
+    data: str  # title of the data set
+    spec: RunSpec  # what is to be run
+    from_recipe: bool = False  # whether the method's label stands for the amounts too
 
     @property
     def label(self) -> str:

@@ -64,23 +64,14 @@ def _count(data: DataSpec, problems: dict[str, None]) -> int | None:
 
 @dataclass(frozen=True)
 class PreviewLine:
-    """One run of a dry run.
-
-    Attributes:
-        job: The run.
-        gmacs: Of one image.
-        share: Of the vanilla model's GMACs.
-        images: How many there are; None if they are not there.
-        seconds: Estimated; None if that is not known, 0 if it is done.
-        state: "done", "to do", or "not known" where weights would have to be fetched to tell.
-    """
+    """One run of a dry run."""
 
     job: Job
-    gmacs: float
-    share: float
-    images: int | None
-    seconds: float | None
-    state: str
+    gmacs: float  # of one image
+    share: float  # of the vanilla model's GMACs
+    images: int | None  # how many there are; None if they are not there
+    seconds: float | None  # estimated; None if that is not known, 0 if it is done
+    state: str  # "done", "to do", or "not known" where weights would have to be fetched to tell
 
 
 @dataclass(frozen=True)
