@@ -36,9 +36,6 @@ def replacing(path: Path) -> Iterator[Path]:
 def check_folder(path: Path) -> None:
     """Refuse a folder that could not be made or written into, before time is spent; missing parents will be made.
 
-    Raises:
-        ValueError: It is a file, or what is there of it is closed to us.
-
     Example:
         >>> check_folder(Path("nowhere/yet"))
         >>> check_folder(Path(__file__))  # doctest: +ELLIPSIS
@@ -55,9 +52,6 @@ def check_folder(path: Path) -> None:
 
 def check_writable(path: Path, *endings: str) -> None:
     """Refuse a file that could not be written, before time is spent.
-
-    Raises:
-        ValueError: Its name has another ending, it is a folder, or its folder is missing or closed to us.
 
     Example:
         >>> check_writable(Path("nowhere/results.csv"))

@@ -69,11 +69,7 @@ class Answer:
 
 
 def answer(choices: Choices, photo: Photo, settings: Settings) -> Answer:
-    """Run a model on an image without and with reduction.
-
-    Raises:
-        ValueError: An image that cannot be read, or a budget or recipe that does not fit the model.
-    """
+    """Run a model on an image without and with reduction."""
     model = choices.models[settings.model]
     if isinstance(model, OnnxModel):
         return _of_file(choices, model, photo, settings)

@@ -77,11 +77,7 @@ class Choices:
 
 
 def load_choices(models: Sequence[Named], recipes: Sequence[Path] = ()) -> Choices:
-    """Load all models and recipes, so that what is wrong with them is said before the page opens.
-
-    Raises:
-        ValueError: A model or a recipe that cannot be loaded.
-    """
+    """Load all models and recipes, so that what is wrong with them is said before the page opens."""
     loaded = {_title(named.name): named for named in models}
     given = {
         f"{RECIPE}{folder.relative_to(path.parent) if path.parent != folder else folder.name}": load_recipe(folder)

@@ -46,12 +46,7 @@ class Shown:
 
 
 class Desk:
-    """Answers for all users of the page; keeps nothing of any of them.
-
-    Args:
-        choices: Models and recipes.
-        examples: Images to diagnose on.
-    """
+    """Answers for all users of the page; keeps nothing of any of them."""
 
     def __init__(self, choices: Choices, examples: Sequence[Path]) -> None:
         self.choices, self.examples = choices, examples
@@ -130,11 +125,7 @@ def python_lines(named: Named, caption: str = "") -> str:
 
 
 def zipped(answer: Answer, named: Named) -> bytes:
-    """A ZIP file of all of it.
-
-    Raises:
-        ValueError: There is no figure: only an exported file was run, or one of a vanilla model.
-    """
+    """A ZIP file of all of it."""
     if answer.traced is None or answer.recipe is None:
         raise ValueError("There is no figure to download: only an exported file was run, without its model.")
     canvas = answer.traced.canvas(look=Look(caption=answer.change))

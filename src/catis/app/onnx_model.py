@@ -35,12 +35,7 @@ class OnnxModel:
 
 
 def open_onnx(path: Path) -> OnnxModel:
-    """Open a file and read how it wants its images.
-
-    Raises:
-        MissingExtraError: ONNX Runtime is not installed.
-        ValueError: No such file, no ONNX file, or one that does not say how it wants its images.
-    """
+    """Open a file and read how it wants its images."""
     require("an ONNX file", "export", "onnxruntime")
     if not path.is_file():
         raise ValueError(f"{path}: there is no such file")

@@ -51,15 +51,7 @@ def _read(path: Path, preprocessing: Preprocessing) -> Pixels:
 
 
 def find_examples(folder: Path | None, into: Path) -> list[Path]:
-    """At most 64 images, spread evenly.
-
-    Args:
-        folder: Where they are; None for images of the zoo's test set.
-        into: Where drawn ones are written.
-
-    Raises:
-        NoImagesError: The folder has no images.
-    """
+    """At most 64 images of a folder, spread evenly; without one, images of the zoo's test set, drawn into `into`."""
     if folder is not None:
         return [folder / name for name in ImageFolder(folder, limit=MOST_EXAMPLES).names]
     data = dataset("clean", split="test", n=MOST_EXAMPLES)

@@ -40,18 +40,7 @@ class Address:
 
 @contextmanager
 def served(choices: Choices, address: Address, examples: Path | None = None, curves: str = "") -> Iterator[str]:
-    """The page for the length of a with-block, and its address. Uploads lie in a folder that goes away with it.
-
-    Args:
-        choices: Models and recipes, from `catis.app.choices.load_choices`.
-        address: Where to listen.
-        examples: Folder of images to try; those of the zoo by default.
-        curves: HTML of the tab of accuracies.
-
-    Raises:
-        MissingExtraError: Gradio is not installed.
-        ValueError: The port is taken, or nobody knows the host.
-    """
+    """The page for the length of a with-block, and its address. Uploads lie in a folder that goes away with it."""
     require("catis app", "app", "gradio")
     _check_host(address.host)
     with tempfile.TemporaryDirectory(prefix="catis-app-") as folder:

@@ -35,11 +35,7 @@ CAPTION = (
 
 
 def curves_view(folders: Sequence[Path]) -> str:
-    """Figures of all folders that hold something to draw.
-
-    Raises:
-        ValueError: No such folder, or a results store without a record that can be used.
-    """
+    """Figures of all folders that hold something to draw."""
     for folder in folders:
         if not folder.is_dir():
             raise ValueError(f"{folder} is not a folder: expected a results store, or what `catis tune` wrote")
@@ -60,11 +56,7 @@ def _of_tuning(folder: Path) -> str:
 def diagnosed(
     choices: Choices, settings: Settings, images: Sequence[Path], progress: Callable[[int, int], None] | None = None
 ) -> Diagnosis:
-    """The health check of the chosen model under the chosen reduction.
-
-    Raises:
-        ValueError: An exported file was chosen, which does not tell what happens inside it.
-    """
+    """The health check of the chosen model under the chosen reduction."""
     model = choices.models[settings.model]
     if isinstance(model, OnnxModel):
         raise ValueError("An exported file does not tell what happens inside it: choose the model it was made of.")

@@ -20,14 +20,7 @@ from catis.export.runtimes import openvino_runner, ort_runner
 def load_exported(
     variants: Mapping[Reduction, nn.Module], runtime: Runtime, threads: int, tell: Callable[[str], None]
 ) -> dict[Reduction, Runner]:
-    """Export every variant with a free batch, as `catis export` does, and load it.
-
-    Args:
-        variants: Models to export.
-        runtime: "onnxruntime" or "openvino".
-        threads: Threads of the runtime.
-        tell: Told what is going on.
-    """
+    """Export every variant with a free batch, as `catis export` does, and load it."""
     require("ONNX export", "export", "onnx", "onnxscript", "onnxruntime")
     if runtime == "openvino":
         require("OpenVINO", "openvino", "openvino")

@@ -54,11 +54,7 @@ def runtime_for(path: Path, asked: Runtime | None) -> Runtime:
 
 
 def read_file(path: Path) -> ExportedFile:
-    """What a file and the JSON beside it say.
-
-    Raises:
-        ValueError: There is no such file, no JSON beside it, or one of an older catis.
-    """
+    """What a file and the JSON beside it say."""
     beside = contract_file(path)
     for needed in (path, beside):
         if not needed.is_file():

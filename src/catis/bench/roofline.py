@@ -43,11 +43,6 @@ class Roofline:
     Every block has its own random weights, as in a model, so that they are read from memory as often. Attention is the
     fused kernel, without a bias. Left out: norms, activations, residual sums, the classifier, and all of the matching.
 
-    Args:
-        cost: Sizes of the model.
-        dtype: Number format of the products.
-        device: Where.
-
     Example:
         >>> import timm, catis
         >>> from catis import hosts

@@ -61,13 +61,7 @@ class Measured:
 
 
 def rows_of(measured: Sequence[Measured], facts: Facts, reading: float | None = None) -> Iterator[Row]:
-    """Rows, each compared with vanilla at the same batch size and in the same state of compilation.
-
-    Args:
-        measured: All cases.
-        facts: Of the model.
-        reading: Seconds to read and prepare an image.
-    """
+    """Rows, each compared with vanilla at the same batch size and in the same state of compilation."""
     baselines = [row for row in measured if row.variant == VANILLA]
     for row in measured:
         vanilla = _baseline(row, baselines)

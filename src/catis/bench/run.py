@@ -69,15 +69,7 @@ def bench_model(
 def seconds_per_image(root: str | Path, model: nn.Module, workers: int, limit: int = 64, repeats: int = 3) -> float:
     """Wall-clock seconds to decode, resize, crop and normalise one image, with some threads at work.
 
-    Args:
-        root: A folder of images.
-        model: Whose preprocessing is used.
-        workers: Threads that read.
-        limit: Images to read, spread over the folder.
-        repeats: Passes over them; the shortest counts. Files are in the page cache by then: a slow disk is not seen.
-
-    Raises:
-        NoImagesError: None of them could be read.
+    The shortest of the passes counts. Files are in the page cache by then: a slow disk is not seen.
 
     Example:
         >>> import tempfile

@@ -22,14 +22,7 @@ SHOWN = 10
 
 
 class ShownEvents(Events):
-    """A bar over all runs, weighed by their multiply-adds, and a line for each run that ends.
-
-    Args:
-        console: Where it goes.
-        jobs: All runs.
-        work: Of each run, GMACs times images.
-        strict: Whether the first failure ends everything.
-    """
+    """A bar over all runs, weighed by their work (GMACs times images), and a line for each run that ends."""
 
     def __init__(self, console: Console, jobs: Sequence[Job], work: Sequence[float], *, strict: bool = False) -> None:
         super().__init__()

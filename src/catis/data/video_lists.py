@@ -67,9 +67,6 @@ def ucf101_clips(root: str | Path, split: int = 1, part: str = "test", lists: st
 def folder_clips(root: str | Path) -> ClipList:
     """All clips in the class folders of a folder; classes are numbered in sorted order.
 
-    Raises:
-        NoImagesError: There is none.
-
     Example:
         >>> import tempfile
         >>> folder_clips(tempfile.mkdtemp())

@@ -72,11 +72,7 @@ class Findings:
 
 
 def run(settings: Settings, stage: Stage = lambda what, share: None) -> Findings:
-    """Measure everything. The same settings give the same numbers, apart from the timings.
-
-    Raises:
-        WeightsError: A weights file of the package is missing or damaged.
-    """
+    """Measure everything. The same settings give the same numbers, apart from the timings."""
     with threads_set(1):
         models: dict[str, nn.Module] = {name: zoo.load(name) for name in settings.models}
         stage("making images", 0.0)

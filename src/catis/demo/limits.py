@@ -54,11 +54,6 @@ def find_limit(scores: Scores, view: str, method: str, settings: Settings) -> Li
 def first_loss(tried: Sequence[int], losses: NDArray[np.float64], r_max: int) -> list[int]:
     """Smallest whole r whose loss, interpolated between those tried, is more than 5 points; r_max + 1 if none.
 
-    Args:
-        tried: r of each column, 0 first.
-        losses: (draws, columns) share of images lost.
-        r_max: Largest r to look at.
-
     Example:
         >>> first_loss([0, 4, 8], np.array([[0.0, 0.04, 0.08], [0.0, 0.0, 0.01]]), 8)
         [6, 9]

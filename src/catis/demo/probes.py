@@ -72,13 +72,6 @@ def token_picture(
     """Layouts of four images at four depths, and a caption that says what the model made of them.
 
     The images are taken at equal steps through the first 24, one of each class, and not picked by hand.
-
-    Args:
-        model: The model.
-        name: Its name, for the caption.
-        view: Images; fewer than four are all drawn.
-        before: Class that the vanilla model predicts of each image of the view.
-        reduction: What to draw.
     """
     few = min(len(view.pixels), CLASSES)
     chosen = list(range(0, few, max(few // SHOWN, 1)))[:SHOWN]

@@ -58,13 +58,6 @@ class _Pass(NamedTuple):
 class Scores:
     """Predictions of one model under any reduction; each pass is made once.
 
-    Args:
-        name: Zoo name.
-        preprocessing: How it wants its images.
-        views: Images by view.
-        batch: Images per forward pass.
-        workers: Whose copies of the model run.
-
     Example:
         >>> from catis import hosts
         >>> net, views = zoo.load("tiny-6"), make_views(Settings(clean=6, shifted=3))

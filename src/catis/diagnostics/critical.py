@@ -71,27 +71,16 @@ def find_critical_r(score: Callable[[int], float], r_max: int, vanilla: float = 
 
 @dataclass(frozen=True)
 class DepthFit:
-    """r_crit against 1/L over models.
+    """r_crit against 1/L over models."""
 
-    Attributes:
-        slope: k of r_crit = k / L, through the origin (Eq. rcrit).
-        low: Lower end of its 95 % interval; NaN with fewer than two models.
-        high: Upper end.
-        r_squared: Of that fit, against the mean; negative if it is worse than no dependence on L.
-        free_slope: Slope of a straight line that need not pass through the origin.
-        intercept: Its intercept; the law says 0.
-        free_r_squared: Its R^2.
-        n: Models.
-    """
-
-    slope: float
-    low: float
-    high: float
-    r_squared: float
-    free_slope: float
-    intercept: float
-    free_r_squared: float
-    n: int
+    slope: float  # k of r_crit = k / L, through the origin (Eq. rcrit).
+    low: float  # lower end of its 95 % interval; NaN with fewer than two models
+    high: float  # upper end
+    r_squared: float  # of that fit, against the mean; negative if it is worse than no dependence on L
+    free_slope: float  # slope of a straight line that need not pass through the origin
+    intercept: float  # its intercept; the law says 0
+    free_r_squared: float  # its R^2
+    n: int  # models
 
 
 def fit_depth(depths: Sequence[int], r_crit: Sequence[float]) -> DepthFit:

@@ -44,25 +44,15 @@ def mean_corrupted_accuracy(records: Iterable[Record]) -> Mapping[str, tuple[flo
 
 @dataclass(frozen=True)
 class Difference:
-    """Accuracy of one run minus that of another on the same images.
+    """Accuracy of one run minus that of another on the same images."""
 
-    Attributes:
-        n: Images that both have.
-        gained: Images that only the one has right.
-        lost: Images that only the other has right.
-        points: Difference in percentage points.
-        low: Lower end of its 95 % bootstrap interval.
-        high: Upper end.
-        p_value: Exact McNemar test, two-sided.
-    """
-
-    n: int
-    gained: int
-    lost: int
-    points: float
-    low: float
-    high: float
-    p_value: float
+    n: int  # images that both have
+    gained: int  # images that only the one has right
+    lost: int  # images that only the other has right
+    points: float  # difference in percentage points
+    low: float  # lower end of its 95 % bootstrap interval
+    high: float  # upper end
+    p_value: float  # exact McNemar test, two-sided
 
 
 def compare(run: Predictions, reference: Predictions, *, resamples: int = RESAMPLES, seed: int = 0) -> Difference:

@@ -44,10 +44,6 @@ class Identity:
 def identify(spec: RunSpec, model: LoadedModel, images: Images) -> Identity:
     """What a run is, before it is done.
 
-    Raises:
-        UnsupportedModelError: The model cannot be reduced rightly.
-        ValueError: The reduction does not fit the model.
-
     Example:
         >>> from catis.runs import DataSpec, ModelSpec
         >>> spec = RunSpec(ModelSpec("tiny-6"), DataSpec("zoo-clean", limit=24), Reduction.of("tome", 8))

@@ -45,10 +45,6 @@ class OpenData:
 def open_data(spec: DataSpec, preprocessing: Preprocessing) -> OpenData:
     """Find the images of a data set; none is read yet.
 
-    Raises:
-        NoImagesError: There are none.
-        ValueError: An image lies outside any class folder.
-
     Example:
         >>> opened = open_data(DataSpec("zoo-clean", limit=24), Preprocessing((96, 96), 1.0))
         >>> len(opened.source), opened.folders[0]
@@ -69,12 +65,7 @@ def open_data(spec: DataSpec, preprocessing: Preprocessing) -> OpenData:
 
 
 def open_clips(spec: DataSpec, preprocessing: Preprocessing) -> OpenData:
-    """Find the clips of a data set; none is read yet.
-
-    Raises:
-        NoImagesError: There are none, or not the official lists.
-        ValueError: The model takes images, the data set is none of clips, or a corruption was asked for.
-    """
+    """Find the clips of a data set; none is read yet."""
     named = ClipData.parse(spec.name)
     if named is None:
         raise ValueError(f"data {spec.name!r}: the model takes clips; pass ucf101=DIR, or clips=DIR for class folders")

@@ -58,12 +58,7 @@ class Observer(Method):
 
 
 class VanillaProbe:
-    """rho_s, Delta F and rho_off of the vanilla model, clean and corrupted images side by side in one pass.
-
-    Args:
-        model: The model, in eval mode.
-        theta: CATIS settings of the fused signal and of the merge pool.
-    """
+    """rho_s, Delta F and rho_off of the vanilla model, clean and corrupted images side by side in one pass."""
 
     def __init__(self, model: nn.Module, theta: Catis) -> None:
         self.model, self.theta = model, theta

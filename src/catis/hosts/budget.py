@@ -14,14 +14,7 @@ from catis.hosts.cost import ModelCost, ModelFacts
 def fitted(reduction: Reduction, cost: ModelCost, facts: ModelFacts, vanilla: int) -> Reduction:
     """A reduction that has a budget, with the counts that meet it: at most that share, less by no whole token.
 
-    Args:
-        reduction: With a budget and no counts.
-        cost: Sizes of the model on the images that the reduction leaves it.
-        facts: Depth, prefix, and blocks that remove nothing.
-        vanilla: Multiply-adds of the vanilla model on its own images.
-
-    Raises:
-        ValueError: Nobody can reach the budget, or the method has amounts of its own.
+    `cost` is that of the images which the reduction leaves the model, `vanilla` the multiply-adds on its own images.
     """
     budget, head_only = reduction.budget, bool(reduction.head_only)
     assert budget is not None

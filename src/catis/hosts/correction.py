@@ -43,16 +43,7 @@ class Correction:
 
     @classmethod
     def fitted(cls, values: Mapping[str, Tensor], reduction: Reduction, vanilla: Mapping[str, Tensor]) -> Correction:
-        """A correction that knows the weights it belongs to.
-
-        Args:
-            values: The new values.
-            reduction: What they were fitted for, bound to the model.
-            vanilla: The state_dict of the vanilla model, see `Handle.vanilla_weights`.
-
-        Raises:
-            ValueError: The reduction removes nothing.
-        """
+        """A correction that knows the weights it belongs to."""
         if reduction.is_vanilla:
             raise ValueError("weights are calibrated for a reduction; this one removes nothing")
         dtype = _dtype_of(vanilla)
@@ -67,11 +58,7 @@ class Correction:
         return weights_hash(self.values)
 
     def check(self, reduction: Reduction, vanilla: Mapping[str, Tensor]) -> None:
-        """Refuse other weights or another reduction than it was fitted for.
-
-        Raises:
-            ValueError: The message says both.
-        """
+        """Refuse other weights or another reduction than it was fitted for."""
         changed = self.difference(reduction)
         if changed:
             raise ValueError(

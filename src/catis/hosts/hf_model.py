@@ -54,12 +54,7 @@ def run(
 ) -> ModelOutput:
     """Forward pass of a model with reduction.
 
-    Args:
-        model: The model, vanilla or reduced.
-        reduction: The reduction.
-        inputs: What its embedding takes, by name.
-        flags: The other arguments: attention_mask, output_hidden_states and whatever transformers passes around.
-        record: Watcher of every block.
+    `inputs` are what its embedding takes, `flags` all other arguments of the call.
     """
     family = family_of(type(model))
     assert family is not None
@@ -133,13 +128,7 @@ def _read_maps(
 ) -> ModelOutput:
     """What a backbone returns: its own forward makes the maps, from full-grid hidden states that are there already.
 
-    Args:
-        model: The backbone.
-        family: Its family.
-        inputs: What its embedding took, by name.
-        flags: The other arguments of the call.
-        embedded: (B, N, C) tokens that entered the first block.
-        hidden: These, and the un-merged tokens after each block.
+    `embedded` (B, N, C) entered the first block; `hidden` are these, and the un-merged tokens after each block.
     """
     answer = BaseModelOutput(last_hidden_state=hidden[-1], hidden_states=tuple(hidden))
     encoder = family.blocks.partition(".")[0]

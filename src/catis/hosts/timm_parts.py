@@ -20,9 +20,6 @@ class VitBlockParts:
     """A `timm.models.vision_transformer.Block` with a `timm.layers.Attention`.
 
     Its sub-modules are looked up here, all blocks in one go, and those that do nothing are left out.
-
-    Args:
-        block: The block.
     """
 
     def __init__(self, block: Any) -> None:

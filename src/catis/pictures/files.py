@@ -47,11 +47,7 @@ class TracedFiles:
 
 
 def choose_files(paths: Sequence[Path], limit: int) -> Chosen:
-    """Files as they are named, and of every folder so many images, spread evenly over it.
-
-    Raises:
-        NoImagesError: A folder has no images.
-    """
+    """Files as they are named, and of every folder so many images, spread evenly over it."""
     files: list[Path] = []
     for path in paths:
         files += [path / name for name in ImageFolder(path, limit=limit).names] if path.is_dir() else [path]
@@ -59,18 +55,7 @@ def choose_files(paths: Sequence[Path], limit: int) -> Chosen:
 
 
 def trace_files(model: nn.Module, chosen: Chosen, recipe: Recipe, name: Callable[[int], str]) -> TracedFiles:
-    """Trace a model under a recipe on image files, and say what it took each for before and after.
-
-    Args:
-        model: A vanilla model; it comes back as it was.
-        chosen: Images, all traced in one batch, prepared as the model's configuration says.
-        recipe: What to put on it.
-        name: How classes are called.
-
-    Raises:
-        ValueError: A file that was named is not there, or no image that can be read.
-        NoImagesError: None of the images of the folders can be read.
-    """
+    """Trace a model under a recipe on image files, and say what it took each for before and after."""
     with applied(model, recipe=recipe):  # what does not fit the model is told before an image is read
         preprocessing = hosts.find(model).preprocessing()
         pixels, names, broken = _read(chosen, preprocessing)

@@ -87,11 +87,6 @@ class Outlines:
 def outlines_of(provenance: Tensor, height: int, width: int) -> Outlines:
     """Lines of one image.
 
-    Args:
-        provenance: (patches,) token of each patch, -1 once evicted.
-        height: Of the image, in pixels.
-        width: Of the image.
-
     Example:
         >>> import torch
         >>> outlines_of(torch.tensor([0, 0, 1, -1]), 32, 32)  # two merged above, one kept and one evicted below

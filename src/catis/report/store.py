@@ -24,15 +24,7 @@ SMALLER = "smaller image"
 
 
 def store_page(store: Store, command: str) -> str:
-    """The page as HTML.
-
-    Args:
-        store: Where the records are; damaged ones are named on the page.
-        command: What wrote the page.
-
-    Raises:
-        ValueError: The store holds no record that can be used.
-    """
+    """The page as HTML; damaged records are named on it."""
     records, damaged = _scanned(store)
     parts = [
         paragraph("What does token reduction cost in accuracy, and what does it save?", "note"),
@@ -50,11 +42,7 @@ def store_page(store: Store, command: str) -> str:
 
 
 def usable_records(store: Store) -> list[Record]:
-    """The records of a store, without damaged ones.
-
-    Raises:
-        ValueError: There are none.
-    """
+    """The records of a store, without damaged ones; no record at all is an error."""
     return _scanned(store)[0]
 
 

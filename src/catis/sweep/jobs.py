@@ -49,9 +49,6 @@ def expand(plan: Plan, *, limit: int | None = None, only: Patterns = ("*",), ski
         only: Keep runs whose label matches one of these patterns, and the vanilla runs that they are compared with.
         skip: Leave out runs whose label matches one of these patterns.
 
-    Raises:
-        PlanError: A method has no amount, or nothing is left to run.
-
     Example:
         >>> from pathlib import Path
         >>> from catis.core.schedule import Schedule

@@ -86,11 +86,6 @@ class Preview:
 def preview(file: Path, jobs: Sequence[Job], store: Path) -> Preview:
     """Look at a plan without running it. Nothing is written, and no weights are fetched.
 
-    Args:
-        file: The plan, for errors.
-        jobs: Its runs.
-        store: Where finished runs are looked for.
-
     Example:
         >>> from catis.runs.spec import ModelSpec, RunSpec
         >>> spec = RunSpec(ModelSpec("tiny-6"), DataSpec("zoo-clean", limit=24), batch_size=2)

@@ -87,15 +87,7 @@ class _Open:
 
 
 class Scheduler:
-    """Keeps workers busy: runs of a group wait for its vanilla one, the next group is opened when a worker is idle.
-
-    Args:
-        ray: The connected module.
-        store: Where records go.
-        events: Told of everything that happens.
-        groups: What there is to do.
-        hire: Starts so many workers.
-    """
+    """Keeps workers busy: runs of a group wait for its vanilla one, the next group is opened when a worker is idle."""
 
     def __init__(
         self, ray: Any, store: Store, events: Events, groups: Iterator[Group], hire: Callable[[int], list[Hired]]
