@@ -1,13 +1,17 @@
-"""Exported files as what is timed: what the JSON beside one says of it, and how it is run."""
+"""Exported files as what is timed: what the JSON beside one says of it, how it is run, and models exported for it."""
 
 from __future__ import annotations
 
+import importlib
 import json
+import tempfile
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, get_args
 
 import torch
+from torch import nn
 
 from catis.bench.settings import Runtime
 from catis.bench.variants import VANILLA
@@ -15,6 +19,7 @@ from catis.core.reduction import Reduction
 from catis.errors import require
 from catis.export.check import Runner
 from catis.export.contract import contract_file
+from catis.export.onnx_file import convert
 from catis.export.runtimes import openvino_runner, ort_runner, program_runner
 from catis.recipes import Recipe
 
@@ -87,6 +92,27 @@ def load_file(path: Path, runtime: Runtime, threads: int) -> Runner:
         return program_runner(path)
     require("exported files", "openvino" if runtime == "openvino" else "export", runtime)
     return ort_runner(path, threads) if runtime == "onnxruntime" else openvino_runner(path, threads)
+
+
+def load_exported(
+    variants: Mapping[Reduction, nn.Module], runtime: Runtime, threads: int, tell: Callable[[str], None]
+) -> dict[Reduction, Runner]:
+    """Export every variant with a free batch, as `catis export` does, and load it."""
+    require("ONNX export", "export", "onnx", "onnxscript", "onnxruntime")
+    runners = {}
+    with tempfile.TemporaryDirectory(prefix="catis-bench-") as folder:
+        path = Path(folder) / "model.onnx"
+        for variant, model in variants.items():
+            tell(f"exporting {variant.method.name} r={variant.schedule}")
+            convert(model, path)
+            runners[variant] = load_file(path, runtime, threads)
+    return runners
+
+
+def describe_runtime(runtime: Runtime) -> str:
+    """Name and version."""
+    version: str = importlib.import_module(runtime).__version__
+    return f"{runtime} {version.split('-')[0]}"
 
 
 def _number_format(path: Path) -> str:

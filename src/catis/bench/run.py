@@ -13,7 +13,7 @@ from torch import nn
 
 from catis import __version__, hosts
 from catis.bench.cases import Cases, Tell
-from catis.bench.exported import describe_runtime
+from catis.bench.files import describe_runtime
 from catis.bench.report import Report
 from catis.bench.rows import Facts, Measured, rows_of
 from catis.bench.settings import Settings

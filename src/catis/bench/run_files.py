@@ -13,8 +13,7 @@ import torch
 
 from catis import __version__, models
 from catis.bench.cases import Tell
-from catis.bench.exported import describe_runtime
-from catis.bench.files import ExportedFile, load_file, noise, read_file, runtime_for
+from catis.bench.files import ExportedFile, describe_runtime, load_file, noise, read_file, runtime_for
 from catis.bench.inside import seconds_of_products
 from catis.bench.report import Report
 from catis.bench.rows import Facts, Measured, rows_of

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, NamedTuple, Protocol
 
+import torch
 from torch import Tensor
 
 from catis.core.plan import Plan
@@ -36,3 +37,17 @@ class Accelerator(Protocol):
 
     def execute(self, plan: Plan, x: Tensor, state: TokenState) -> Moved | None:
         """(B, N, C) tokens after the plan."""
+
+
+def is_eager() -> bool:
+    """False while a graph is made (torch.compile, torch.export, torch.jit.trace) or a torch.func transform runs.
+
+    Example:
+        >>> is_eager()
+        True
+        >>> torch.func.vmap(lambda row: row * is_eager())(torch.ones(2, 1)).tolist()
+        [[0.0], [0.0]]
+    """
+    if torch.compiler.is_compiling() or torch.compiler.is_exporting():
+        return False
+    return torch._C._get_tracing_state() is None and torch._C._functorch.peek_interpreter_stack() is None

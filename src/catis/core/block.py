@@ -13,9 +13,8 @@ from torch.utils.checkpoint import checkpoint
 from catis.core.accelerator import Accelerator
 from catis.core.execute import execute
 from catis.core.method import Method
-from catis.core.parts import BlockParts, Projection
+from catis.core.parts import BlockParts, Projection, replicated, whole
 from catis.core.plan import Plan
-from catis.core.spread import replicated, whole
 from catis.core.state import TokenState
 from catis.core.view import BlockView
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import NamedTuple, Protocol
+from typing import Any, NamedTuple, Protocol
 
 from torch import Tensor
 
@@ -47,3 +47,18 @@ class BlockParts(Protocol):
 
     def add_mlp(self, x: Tensor) -> Tensor:
         """The second half of the block: norm, MLP, LayerScale, DropPath, residual."""
+
+
+def whole(tensor: Tensor) -> Tensor:
+    """All of a tensor that is spread over processes (DTensor), so that each decides alike; any other as it is."""
+    return tensor if type(tensor) is Tensor or not hasattr(tensor, "full_tensor") else tensor.full_tensor()
+
+
+def replicated(tensor: Tensor, like: Any) -> Tensor:
+    """A tensor that all processes hold, as a spread one where `like` is one: operations take no mixture."""
+    if type(like) is Tensor or not hasattr(like, "device_mesh"):
+        return tensor
+    from torch.distributed.tensor import DTensor, Replicate
+
+    mesh = like.device_mesh
+    return DTensor.from_local(tensor, mesh, [Replicate()] * mesh.ndim, run_check=False)

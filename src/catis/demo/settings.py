@@ -1,4 +1,4 @@
-"""How much the demo measures: three sizes, and what a seed may be."""
+"""How much the demo measures, in three sizes."""
 
 from __future__ import annotations
 
@@ -9,7 +9,6 @@ from itertools import pairwise
 from catis.zoo.models import DEPTHS
 
 OURS = "catis"
-LARGEST_SEED = 2**32 - 1
 SHIFTS = ("hard", "renditions", "sketch")
 """The shifted view, in equal parts: what the paper averages as A, R and Sketch."""
 
@@ -78,15 +77,3 @@ def grid(r_max: int, steps: int) -> list[int]:
             break
         marks = finer
     return marks[1:]
-
-
-def parse_seed(text: str) -> int:
-    """A seed from the command line.
-
-    Example:
-        >>> parse_seed("7")
-        7
-    """
-    if not (text.isascii() and text.isdigit() and int(text) <= LARGEST_SEED):
-        raise ValueError(f"--seed {text}: expected a whole number from 0 to {LARGEST_SEED}")
-    return int(text)

@@ -52,7 +52,7 @@ def gains(findings: Findings) -> list[tuple[str, str]]:
     best = max(kept, key=lambda row: row.r) if kept else min(rows, key=lambda row: row.r)
     pair = findings.pairs[model, "clean", best.r, "vanilla"]
     return [
-        (f"{best.speed_up[0]:.2f} times as fast", f"{model}, {best.r} tokens removed in every block (r={best.r}), "
+        (f"{best.speed_up:.2f} times as fast", f"{model}, {best.r} tokens removed in every block (r={best.r}), "
          f"{100 / best.ratio:.0f} % of the multiply-adds"),
         (f"{_clean(best):.1f} % right", f"instead of {_clean(vanilla):.1f} % without reduction: {pair.points:+.1f} "
          f"points (95 % {pair.low:+.1f} to {pair.high:+.1f}, n={findings.n['clean']})"),

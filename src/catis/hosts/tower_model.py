@@ -74,7 +74,7 @@ def run_in_groups(packed: Packed, run: Run) -> list[Group]:
     return groups
 
 
-def packed_again(groups: Sequence[Group], read: Callable[[Tensor], Tensor]) -> Tensor:
+def packed_again(groups: Sequence[Group], read: Callable[[Tensor], Tensor] = lambda tokens: tokens) -> Tensor:
     """(S, C) un-merged patches of all images, each token through `read` (a norm) first."""
     grids = [unmerge(read(group.tokens), group.state) for group in groups]
     whole = grids[0].new_empty(sum(group.rows.numel() for group in groups), grids[0].shape[-1])

@@ -11,8 +11,7 @@ import torch
 from torch import Tensor
 from torch.autograd import forward_ad
 
-from catis.core.accelerator import Moved
-from catis.core.eager import is_eager
+from catis.core.accelerator import Moved, is_eager
 from catis.core.method import Method
 from catis.core.plan import Plan
 from catis.core.state import TokenState
