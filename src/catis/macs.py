@@ -61,23 +61,14 @@ def gmacs(
 
 @dataclass(frozen=True)
 class MacsComparison:
-    """A model before and after reduction, per image.
+    """A model before and after reduction, per image."""
 
-    Attributes:
-        vanilla: GMACs of the vanilla model.
-        reduced: GMACs of the reduced one.
-        overhead: GMACs of matching and merging, which `reduced` leaves out.
-        patches: Patch tokens at the start.
-        prefix: Prefix tokens.
-        tokens: Patch tokens after each block.
-    """
-
-    vanilla: float
-    reduced: float
-    overhead: float
-    patches: int
-    prefix: int
-    tokens: tuple[int, ...]
+    vanilla: float  # GMACs of the vanilla model
+    reduced: float  # GMACs of the reduced one
+    overhead: float  # GMACs of matching and merging, which `reduced` leaves out
+    patches: int  # patch tokens at the start
+    prefix: int  # prefix tokens
+    tokens: tuple[int, ...]  # patch tokens after each block
 
 
 def compare_macs(model: nn.Module, reduction: Reduction) -> MacsComparison:

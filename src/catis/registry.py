@@ -28,19 +28,12 @@ def list_methods() -> list[str]:
 
 @dataclass(frozen=True)
 class MethodInfo:
-    """What is known of a method before it is used.
+    """What is known of a method before it is used."""
 
-    Attributes:
-        name: What `catis.apply` calls it.
-        origin: Package and version that bring it.
-        options: Options with their defaults.
-        problem: Why it cannot be used; empty if it can.
-    """
-
-    name: str
-    origin: str
-    options: Mapping[str, Any] = field(default_factory=dict)
-    problem: str = ""
+    name: str  # what `catis.apply` calls it
+    origin: str  # package and version that bring it
+    options: Mapping[str, Any] = field(default_factory=dict)  # options with their defaults
+    problem: str = ""  # why it cannot be used; empty if it can
 
 
 def describe_methods() -> list[MethodInfo]:

@@ -39,10 +39,6 @@ def cosine_sides(unit: Tensor, num_prefix: int) -> Tensor:
 def best_edges(scores: Tensor, r: int) -> Matching:
     """Keep each A token's best edge, then the r best of these. Ties go to the earlier token, on every device.
 
-    Args:
-        scores: (B, |A|, |B|) similarity.
-        r: Edges to keep.
-
     Example:
         >>> best_edges(torch.tensor([[[0.1, 0.2], [0.9, 0.3]]]), 1)
         Matching(source=tensor([[1]]), survivor=tensor([[0]]), destination=tensor([[0]]))

@@ -17,29 +17,17 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class BlockShape:
-    """Sizes of one reducing block, for counting what the reduction itself costs.
+    """Sizes of one reducing block, for counting what the reduction itself costs."""
 
-    Attributes:
-        block: Index of the block.
-        depth: Number of blocks.
-        num_patches: Patch tokens that enter.
-        num_prefix: Prefix tokens.
-        has_cls: Whether there is a CLS token.
-        r: Patch tokens removed.
-        width: Width C of the residual stream.
-        num_heads: Attention heads.
-        head_dim: Width d of a head.
-    """
-
-    block: int
-    depth: int
-    num_patches: int
-    num_prefix: int
-    has_cls: bool
-    r: int
-    width: int
-    num_heads: int
-    head_dim: int
+    block: int  # index of the block
+    depth: int  # number of blocks
+    num_patches: int  # patch tokens that enter
+    num_prefix: int  # prefix tokens
+    has_cls: bool  # whether there is a CLS token
+    r: int  # patch tokens removed
+    width: int  # width C of the residual stream
+    num_heads: int  # attention heads
+    head_dim: int  # width d of a head
 
     @property
     def matching_macs(self) -> int:

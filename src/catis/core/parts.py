@@ -8,22 +8,14 @@ from torch import Tensor
 
 
 class Projection(NamedTuple):
-    """Query, key and value of one attention, (B, H, N, d) each, as its dot product sees them.
+    """Query, key and value of one attention, (B, H, N, d) each, as its dot product sees them."""
 
-    Attributes:
-        query: After q-norm and rotation.
-        key: After k-norm and rotation.
-        value: Values.
-        content_key: Key before rotation (the same tensor in models without rotary positions).
-        scale: Factor on query . key.
-        places: (B, N) where each token sits among the windows, in attention by windows; None otherwise.
-    """
-
-    query: Tensor
-    key: Tensor
-    value: Tensor
-    content_key: Tensor
-    scale: float
+    query: Tensor  # after q-norm and rotation
+    key: Tensor  # after k-norm and rotation
+    value: Tensor  # values
+    content_key: Tensor  # key before rotation (the same tensor in models without rotary positions)
+    scale: float  # factor on query . key.
+    # (B, N) where each token sits among the windows, in attention by windows; None otherwise.
     places: Tensor | None = None
 
 

@@ -19,9 +19,6 @@ _NO_SPREAD_SQUARED = 1e-10
 def activation(features: Tensor) -> Tensor:
     """s_nf = || (z - mu) / sigma ||_2 over the patch tokens of each image (Eq. norm-f).
 
-    Args:
-        features: (B, N_p, C) pre-attention features.
-
     Returns:
         (B, N_p) scores. A dimension with no spread contributes nothing.
 

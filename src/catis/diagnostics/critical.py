@@ -17,19 +17,12 @@ DROP = 0.05
 
 @dataclass(frozen=True)
 class CriticalR:
-    """Result of `find_critical_r`.
+    """Result of `find_critical_r`."""
 
-    Attributes:
-        r: Smallest r that loses more than the allowed drop; None if none up to `r_max` does.
-        r_max: Largest r that was possible.
-        drop: The allowed drop.
-        scores: Score at each r that was tried, 0 (vanilla) included.
-    """
-
-    r: int | None
-    r_max: int
-    drop: float
-    scores: dict[int, float] = field(default_factory=dict)
+    r: int | None  # smallest r that loses more than the allowed drop; None if none up to `r_max` does
+    r_max: int  # largest r that was possible
+    drop: float  # the allowed drop
+    scores: dict[int, float] = field(default_factory=dict)  # score at each r that was tried, 0 (vanilla) included
 
     @property
     def monotone(self) -> bool:
@@ -73,7 +66,7 @@ def find_critical_r(score: Callable[[int], float], r_max: int, vanilla: float = 
 class DepthFit:
     """r_crit against 1/L over models."""
 
-    slope: float  # k of r_crit = k / L, through the origin (Eq. rcrit).
+    slope: float  # k of r_crit = k / L, through the origin (Eq. rcrit)
     low: float  # lower end of its 95 % interval; NaN with fewer than two models
     high: float  # upper end
     r_squared: float  # of that fit, against the mean; negative if it is worse than no dependence on L

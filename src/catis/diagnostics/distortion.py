@@ -11,7 +11,7 @@ replayed as the size-weighted mean.
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import Any, ClassVar
+from typing import ClassVar
 
 import torch
 import torch.nn.functional as F
@@ -23,7 +23,7 @@ from catis.core.method import Method
 from catis.core.parts import BlockParts
 from catis.core.plan import EVICTED, Plan
 from catis.core.state import TokenState
-from catis.diagnostics.estimates import BlockMeans, Estimate, draw_blocks
+from catis.diagnostics.estimates import BlockMetric
 
 GROUPS = 20
 """Images are dealt to this many groups in turn, whose means give a jackknife interval in constant memory."""
@@ -56,7 +56,7 @@ def channel_amounts(plan: Plan | None) -> tuple[float, float]:
     return removed - evicted, evicted
 
 
-class Distortion:
+class Distortion(BlockMetric):
     """Accumulates the distance from vanilla per block, and what the method merged and evicted there.
 
     Example:
@@ -66,8 +66,10 @@ class Distortion:
         0.0
     """
 
+    shown, label = ("distortion",), "1 - cosine to vanilla"
+
     def __init__(self) -> None:
-        self._means = BlockMeans()
+        super().__init__()
         self._groups: dict[int, Tensor] = {}
         self._seen: dict[int, int] = {}
 
@@ -83,10 +85,6 @@ class Distortion:
         sums.index_add_(1, group.cpu(), torch.stack([distance, torch.ones_like(distance)]).cpu())
         self._seen[block] = start + len(distance)
 
-    def compute(self) -> dict[str, list[Estimate]]:
-        """Per block: "distortion", "merged" and "evicted"."""
-        return self._means.compute()
-
     def leave_one_out(self) -> Tensor:
         """(groups, L) mean distortion with one group of images left out, for jackknife intervals of a fit."""
         sums, counts = torch.stack([self._groups[block] for block in sorted(self._groups)], 1)
@@ -95,10 +93,6 @@ class Distortion:
         left = (number - counts)[:, used]
         means: Tensor = ((totals - sums)[:, used] / left.clamp_min(1)).masked_fill(left == 0, torch.nan).T
         return means
-
-    def plot(self, ax: Any | None = None) -> Any:
-        """Distortion over depth; returns the axes."""
-        return draw_blocks({"distortion": self.compute()["distortion"]}, "1 - cosine to vanilla", ax)
 
 
 @dataclass

@@ -26,7 +26,7 @@ class Energy:
     pair: float  # V_pair by Monte Carlo, over all N_p (N_p - 1) / 2 pairs
     unary: float  # V_unary by Monte Carlo, over all tokens
     pair_first_order: float  # what the first-order expansion gives for V_pair (Eq. v-pair, gradients as they are).
-    unary_first_order: float  # the same for V_unary, population statistics included (Eq. unary-per-token).
+    unary_first_order: float  # the same for V_unary, population statistics included (Eq. unary-per-token)
     pair_noise_to_signal: float  # energy per pair over the variance of the similarities
     unary_noise_to_signal: float  # energy per token over the variance of s_nf
 
@@ -60,12 +60,6 @@ def first_order_unary(features: Tensor, sigma: float) -> float:
 
 def perturbation_energy(features: Tensor, sigma: float, draws: int = 64, seed: int = 0) -> Energy:
     """Monte Carlo energies of cosine similarity and s_nf under isotropic Gaussian noise on (N_p, d) tokens.
-
-    Args:
-        features: Token features.
-        sigma: Standard deviation of the noise per component.
-        draws: Noise samples.
-        seed: Of the noise.
 
     Example:
         >>> tokens = torch.randn(32, 64, generator=torch.Generator().manual_seed(0))
@@ -109,14 +103,9 @@ class EnergyScaling:
 def energy_scaling(
     features: Callable[[int], Tensor], tokens: Sequence[int], sigma: float, draws: int = 64, seed: int = 0
 ) -> EnergyScaling:
-    """Measure the ratio at several token counts and fit its log-log slope.
+    """Measure the ratio at three or more token counts and fit its log-log slope.
 
-    Args:
-        features: Gives (N_p, d) features for a token count.
-        tokens: Token counts, at least three.
-        sigma: Standard deviation of the noise per component.
-        draws: Noise samples per point.
-        seed: Of the noise.
+    `features` gives (N_p, d) features for a token count; the rest is as for `perturbation_energy`.
 
     Example:
         >>> def gaussian(n): return torch.randn(n, 32, generator=torch.Generator().manual_seed(n))

@@ -66,12 +66,7 @@ def correlate_ranks(ranks_a: Tensor, ranks_b: Tensor, mask: Tensor | None = None
 
 
 def spearman(a: Tensor, b: Tensor, mask: Tensor | None = None) -> Tensor:
-    """Spearman's rho of each row of two (B, M) tensors.
-
-    Args:
-        a: Values.
-        b: Values, of the same shape.
-        mask: (B, M) bool: use these entries only.
+    """Spearman's rho of each row of two (B, M) tensors, over the entries of a (B, M) mask if one is given.
 
     Returns:
         (B,) float64; NaN, as scipy says it, where a row is constant, holds NaN or has fewer than two entries.

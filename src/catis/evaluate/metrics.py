@@ -99,14 +99,8 @@ class Pair(NamedTuple):
 def paired_differences(store: Store, records: Sequence[Record], against: str) -> list[Pair]:
     """Compare every run with the reference's run on the same images, model, precision and amounts.
 
-    Args:
-        store: Where the predictions are.
-        records: The runs; the reference's are looked for among them.
-        against: Name of a method, such as "tome" or, with calibrated weights, "tome calibrated"; "vanilla" for the
-            vanilla model (then whatever the amounts); or name of one run.
-
-    Raises:
-        ValueError: The store has no run of the reference.
+    `against` names a method, such as "tome" or "tome calibrated"; "vanilla", whatever the amounts; or one run. It is
+    looked for among the records.
     """
     references = [record for record in records if against in (record.method_title, record.name)]
     if not references:

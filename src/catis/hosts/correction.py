@@ -24,11 +24,6 @@ class Correction:
     `fitted` makes one that can be saved and checked; one made from values and reduction alone can be installed, to try
     it, and no more.
 
-    Attributes:
-        values: By the name that the whole model has for each parameter.
-        reduction: What it was fitted for, bound to the model.
-        hashes: Hash of the vanilla weights it belongs to, by their type: as loaded, and cast down from that.
-
     Example:
         >>> import timm
         >>> model = timm.create_model("test_vit")
@@ -37,8 +32,9 @@ class Correction:
         ['bfloat16', 'float16', 'float32']
     """
 
-    values: Mapping[str, Tensor]
-    reduction: Reduction
+    values: Mapping[str, Tensor]  # by the name that the whole model has for each parameter
+    reduction: Reduction  # what it was fitted for, bound to the model
+    # Hash of the vanilla weights it belongs to, by their type: as loaded, and cast down from that.
     hashes: Mapping[str, str] = field(default_factory=dict)
 
     @classmethod

@@ -14,19 +14,12 @@ from catis.core.schedule import Schedule
 
 
 class ModelFacts(NamedTuple):
-    """What the core must know of a model.
+    """What the core must know of a model."""
 
-    Attributes:
-        depth: Number of blocks.
-        num_prefix: Prefix tokens: CLS, distillation, registers.
-        has_cls: Whether token 0 is a CLS token.
-        windowed: Blocks that attend in windows, which remove nothing.
-    """
-
-    depth: int
-    num_prefix: int
-    has_cls: bool
-    windowed: tuple[int, ...] = ()
+    depth: int  # number of blocks
+    num_prefix: int  # prefix tokens: CLS, distillation, registers
+    has_cls: bool  # whether token 0 is a CLS token
+    windowed: tuple[int, ...] = ()  # blocks that attend in windows, which remove nothing
 
     def bound(self, reduction: Reduction) -> Reduction:
         """A reduction, checked against such a model and fitted to it."""
@@ -34,39 +27,24 @@ class ModelFacts(NamedTuple):
 
 
 class BlockLinears(NamedTuple):
-    """The linear layers of one block.
+    """The linear layers of one block."""
 
-    Attributes:
-        attention: Those that run on the tokens that enter: query, key, value, gate, output.
-        mlp: Those that run on the tokens that leave the reduction.
-    """
-
-    attention: tuple[nn.Linear, ...]
-    mlp: tuple[nn.Linear, ...]
+    attention: tuple[nn.Linear, ...]  # those that run on the tokens that enter: query, key, value, gate, output
+    mlp: tuple[nn.Linear, ...]  # those that run on the tokens that leave the reduction
 
 
 @dataclass(frozen=True)
 class BlockCost:
-    """Sizes that decide what a block costs.
+    """Sizes that decide what a block costs."""
 
-    Attributes:
-        width: Width C of the residual stream.
-        num_heads: Attention heads.
-        head_dim: Width d of a head.
-        attention_layers: (inputs, outputs) of the linear layers that run on the tokens that enter (q, k, v, gate,
-            output).
-        mlp_layers: Those of the layers that run on the tokens that leave the reduction.
-        window: Tokens of a window, where attention is in windows; None where every token sees all.
-        key_value_weights: Weights that make keys and values; a last block for the prefix tokens alone runs these on
-            all tokens.
-    """
-
-    width: int
-    num_heads: int
-    head_dim: int
+    width: int  # width C of the residual stream
+    num_heads: int  # attention heads
+    head_dim: int  # width d of a head
+    # (inputs, outputs) of the linear layers that run on the tokens that enter (q, k, v, gate, output).
     attention_layers: tuple[tuple[int, int], ...]
-    mlp_layers: tuple[tuple[int, int], ...]
-    window: int | None = None
+    mlp_layers: tuple[tuple[int, int], ...]  # those of the layers that run on the tokens that leave the reduction
+    window: int | None = None  # tokens of a window, where attention is in windows; None where every token sees all
+    # Weights that make keys and values; a last block for the prefix tokens alone runs these on all tokens.
     key_value_weights: int = 0
 
     @property
@@ -95,25 +73,15 @@ class BlockCost:
 
 @dataclass(frozen=True)
 class ModelCost:
-    """Sizes that decide what a model costs on one input.
+    """Sizes that decide what a model costs on one input."""
 
-    Attributes:
-        num_patches: Patch tokens at the start.
-        blocks: One entry per block.
-        embed_weights: Weights of the patch embedding, which run once per patch.
-        head_weights: Weights that run once (classifier, latent query of an attention pool).
-        pool_weights: Weights that run on every token at the end (keys and values of an attention pool).
-        pool_width: Width of an attention pool's products times its queries; 0 without one.
-        pool_prefix: Whether the pool reads prefix tokens too.
-    """
-
-    num_patches: int
-    blocks: tuple[BlockCost, ...]
-    embed_weights: int
-    head_weights: int
-    pool_weights: int = 0
-    pool_width: int = 0
-    pool_prefix: bool = False
+    num_patches: int  # patch tokens at the start
+    blocks: tuple[BlockCost, ...]  # one entry per block
+    embed_weights: int  # weights of the patch embedding, which run once per patch
+    head_weights: int  # weights that run once (classifier, latent query of an attention pool)
+    pool_weights: int = 0  # weights that run on every token at the end (keys and values of an attention pool)
+    pool_width: int = 0  # width of an attention pool's products times its queries; 0 without one
+    pool_prefix: bool = False  # whether the pool reads prefix tokens too
 
     def macs(self, num_prefix: int, kept: Sequence[int] | None = None, head_only: bool = False) -> int:
         """Multiply-adds of one forward pass.

@@ -24,19 +24,12 @@ _SIGNALS = {
 
 @dataclass(frozen=True)
 class Look:
-    """How a figure looks.
+    """How a figure looks."""
 
-    Attributes:
-        heat_maps: Whether to draw the signals that the method went by.
-        evicted: How evicted patches look.
-        caption: A line above.
-        legend: Whether to say below what kept, merged and evicted patches look like.
-    """
-
-    heat_maps: bool = True
-    evicted: EvictedStyle = "dim"
-    caption: str = ""
-    legend: bool = True
+    heat_maps: bool = True  # whether to draw the signals that the method went by
+    evicted: EvictedStyle = "dim"  # how evicted patches look
+    caption: str = ""  # a line above
+    legend: bool = True  # whether to say below what kept, merged and evicted patches look like
 
 
 @dataclass(frozen=True)

@@ -40,14 +40,9 @@ def patch_grid(num_patches: int, height: int, width: int) -> tuple[int, int]:
 
 
 def spatial_layout(image: Tensor, provenance: Tensor, evicted: EvictedStyle = "dim") -> Tensor:
-    """The image with every patch in the mean colour of its group, evicted patches dim, white or black.
+    """The (3, H, W) image with each patch in the mean colour of its group, evicted patches (-1) dim, white or black.
 
     A patch that is alone in its group is drawn as it is.
-
-    Args:
-        image: (3, H, W) in [0, 1].
-        provenance: (patches,) token of each patch, -1 once evicted.
-        evicted: How evicted patches are drawn.
     """
     if evicted not in _LIGHT:
         raise ValueError(f"evicted={evicted!r}: expected one of {', '.join(_LIGHT)}")

@@ -46,13 +46,8 @@ def open_groups(
 ) -> Iterator[Group]:
     """Groups with anything left to do, in the order of the jobs, each opened when it is asked for.
 
-    Args:
-        jobs: Runs, those of one model and of one data set next to each other, the vanilla one first.
-        store: What is done already.
-        events: Told of runs that are done already and of those whose model or data cannot be opened.
-        force: Do runs again that are in the store.
-        cache: Where prepared images are kept.
-        workers: Threads that decode images.
+    The runs of one model and one data set stand next to each other, the vanilla one first. `events` is told of those
+    that are done already, and of those whose model or data cannot be opened.
     """
     seen: set[str] = set()
     for label, of_model in groupby(jobs, key=lambda job: job.model):
