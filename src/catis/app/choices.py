@@ -78,7 +78,7 @@ class Choices:
 
 def load_choices(models: Sequence[Named], recipes: Sequence[Path] = ()) -> Choices:
     """Load all models and recipes, so that what is wrong with them is said before the page opens."""
-    loaded = {_title(named.name): named for named in models}
+    loaded = {Path(named.name).name if Path(named.name).exists() else named.name: named for named in models}
     given = {
         f"{RECIPE}{folder.relative_to(path.parent) if path.parent != folder else folder.name}": load_recipe(folder)
         for path in recipes
@@ -106,11 +106,6 @@ def _fits(handle: hosts.Handle, file: OnnxModel) -> bool:
     except ValueError:
         return False
     return handle.preprocessing().size == file.preprocessing.size
-
-
-def _title(name: str) -> str:
-    """What the menu calls a model: the last part of a path."""
-    return Path(name).name if Path(name).exists() else name
 
 
 def _folders(path: Path) -> list[Path]:

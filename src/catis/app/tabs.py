@@ -18,7 +18,7 @@ from catis.inference import shared_copy
 from catis.report.chart import draw_wrapping
 from catis.report.diagnosis import diagnosis_panels
 from catis.report.page import chart_figure, paragraph
-from catis.report.store import store_figure, usable_records
+from catis.report.store import scanned, store_figure
 from catis.report.tune import TUNE_FILE, points_table, read_tuned, tune_figure
 from catis.report.tune import answer as tuned_answer
 from catis.runs.store import Store
@@ -40,7 +40,7 @@ def curves_view(folders: Sequence[Path]) -> str:
         if not folder.is_dir():
             raise ValueError(f"{folder} is not a folder: expected a results store, or what `catis tune` wrote")
     parts = [
-        _of_tuning(folder) if (folder / TUNE_FILE).is_file() else store_figure(usable_records(Store(folder)))
+        _of_tuning(folder) if (folder / TUNE_FILE).is_file() else store_figure(scanned(Store(folder))[0])
         for folder in folders
     ]
     return "".join(parts) or sentence(NOTHING)

@@ -36,11 +36,8 @@ def bench_model(
 
     Args:
         model: A supported model; it is not changed.
-        settings: What to run.
         name: What to call it in the rows.
         data: A folder of images, to tell whether reading them would take longer than the model.
-        workers: Threads that read them.
-        progress: Told what is going on, and which share of all is done.
 
     Example:
         >>> from catis.bench.settings import Protocol

@@ -40,15 +40,11 @@ def bench_files(
     """Time files that `catis export` wrote against vanilla's.
 
     Args:
-        files: What to time.
-        protocol: How many passes.
         vanilla: Files of the vanilla model, of each number format where there are several. Where none is given, the
             model that the JSON beside the first file names is exported with random weights.
         runtime: What runs them; by default the one that the first file's ending names.
         threads: Threads; by default PyTorch's.
-        seed: Of the input and of the order within the rounds.
         causes: Ask the runtime how long the products take, for the reasons.
-        progress: Told what is going on, and which share of all is done.
 
     Raises:
         ValueError: A file is not there, is not run by the runtime, or has another vanilla model than the others.

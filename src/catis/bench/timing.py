@@ -48,12 +48,9 @@ def time_rounds(
     each step once untimed before each timed pass, so that none pays for the caches that another left cold.
 
     Args:
-        steps: What to time, by name.
-        rounds: Timed passes of each step.
         warmup: Untimed passes of each step before the first round.
         max_seconds: Time limit per step, warm-up not counted; it ends the rounds early, but not before three.
         threads: Threads of PyTorch; those it is set to by default.
-        seed: Of the order within the rounds.
         progress: Told after each round how many of all are done.
 
     Example:

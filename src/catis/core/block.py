@@ -80,8 +80,6 @@ def run_blocks(
     Args:
         blocks: The blocks, taken apart.
         x: Tokens that enter the first.
-        state: Their companions.
-        reduction: What `apply` put on the model.
         has_cls: Whether token 0 is a CLS token.
         checkpointing: Compute activations again in the backward pass.
         accelerator: Decides and executes in place of PyTorch's operations, where it can.

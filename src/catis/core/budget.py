@@ -26,8 +26,6 @@ def fit_shape(
     Args:
         cost: Multiply-adds of tokens kept per block.
         limit: The most that they may cost. The result is below it by less than one token in one block.
-        num_patches: Patch tokens at the start.
-        depth: Blocks.
         shape: Any number of numbers >= 0, interpolated over the depth; only their proportions matter.
         last: Whether the last block removes tokens too.
 

@@ -19,14 +19,14 @@ if TYPE_CHECKING:
 class BlockShape:
     """Sizes of one reducing block, for counting what the reduction itself costs."""
 
-    block: int  # index of the block
-    depth: int  # number of blocks
+    block: int
+    depth: int
     num_patches: int  # patch tokens that enter
-    num_prefix: int  # prefix tokens
-    has_cls: bool  # whether there is a CLS token
+    num_prefix: int
+    has_cls: bool
     r: int  # patch tokens removed
     width: int  # width C of the residual stream
-    num_heads: int  # attention heads
+    num_heads: int
     head_dim: int  # width d of a head
 
     @property
@@ -47,6 +47,9 @@ class Method:
     """
 
     name: ClassVar[str] = ""
+
+    def __post_init__(self) -> None:
+        """Check the options."""
 
     def at(self, block: int) -> Method:
         """The method that decides in a block; itself, unless blocks have methods of their own."""

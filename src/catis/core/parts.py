@@ -12,9 +12,9 @@ class Projection(NamedTuple):
 
     query: Tensor  # after q-norm and rotation
     key: Tensor  # after k-norm and rotation
-    value: Tensor  # values
+    value: Tensor
     content_key: Tensor  # key before rotation (the same tensor in models without rotary positions)
-    scale: float  # factor on query . key.
+    scale: float  # factor on query . key
     # (B, N) where each token sits among the windows, in attention by windows; None otherwise.
     places: Tensor | None = None
 

@@ -31,9 +31,7 @@ def batches(
     """Read a source in order, the next batch in the background while the caller works on this one.
 
     Args:
-        source: Where images come from.
         batch_size: Images per batch, broken ones counted.
-        workers: Threads that read.
         damage: Makes corrupted versions. Its seed comes from `seed` and the image's name alone, so the result is the
             same whatever the batch size, the order or the workers.
         seed: Changes all of these.

@@ -109,11 +109,7 @@ def predict_critical_r(
     Args:
         channel: Amplifier fitted to the probe's distortion.
         tolerance: What the probe's images take.
-        probe: Schedule of the probe.
-        depth: Number of blocks.
-        num_patches: Patch tokens at the start.
         has_cls: Whether the distortion is that of the CLS token.
-        drop: Share of classes that may change.
         feedback: What makes distortion grow from block to block. "reduction" is the paper's coupling, beta = 1 + alpha
             r delta; "network" keeps the probe's beta for every r, which is what is measured (docs/diagnostics.md).
     """

@@ -72,10 +72,6 @@ def evaluate_run(
     """Do one run. What several runs share may be passed in, so that it is done once; the model comes back as it was.
 
     Args:
-        spec: What to run.
-        model: The loaded model of spec.model.
-        images: The opened images of spec.data, prepared for that model.
-        identity: What `identify` says of the run.
         vanilla: Predictions of the vanilla model on the same images, for the agreement.
         workers: Threads that decode images, where they are opened here.
         cache: Where prepared images are kept, where they are opened here.

@@ -96,8 +96,6 @@ class ReducedProbe:
     """rho_off, distortion and agreement of a reduced model against the vanilla one.
 
     Args:
-        model: The model, in eval mode.
-        method: Method to probe.
         r: Amount; None removes half of the patch tokens over the whole depth.
         recipe: In place of both; whoever passes it has seen that it fits the model.
         channels: Whether to replay merges and evictions apart where the method does both (two more passes).

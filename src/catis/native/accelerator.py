@@ -54,16 +54,14 @@ _SEEN: dict[type, set[str]] = {
 
 def _deciders(taught: Mapping[type[Method], tuple[Decider, set[str]]]) -> dict[type[Method], Decider]:
     """The twins of methods that have no option which their twin has never heard of."""
-    return {kind: twin for kind, (twin, known) in taught.items() if known.issuperset(_names(kind))}
+    return {
+        kind: twin for kind, (twin, known) in taught.items() if known.issuperset(field.name for field in fields(kind))
+    }
 
 
 def _news(kind: Any, seen: set[str]) -> list[tuple[str, Any]]:
     """Fields of a record that C has never heard of, with their defaults."""
     return [(field.name, field.default) for field in fields(kind) if field.name not in seen]
-
-
-def _names(kind: Any) -> list[str]:
-    return [field.name for field in fields(kind)]
 
 
 _DECIDERS = _deciders(_TAUGHT)

@@ -72,10 +72,8 @@ def write_figures(seen: TracedFiles, path: Path, after: Sequence[int] | None, lo
     """Write what a model made of image files, by the ending of the file's name.
 
     Args:
-        seen: The files, traced.
         path: `.png`, `.svg`, or `.gif` with the blocks as frames.
         after: Blocks to draw, counted from 1; None for the quarters of the depth, all for a GIF, the last on a sheet.
-        look: How it looks; the captions are those of the files.
         on_sheet: One contact sheet in place of a figure for each.
     """
     depth = len(seen.traced)

@@ -9,12 +9,7 @@ from pathlib import Path
 
 
 def marker(kind: str) -> str:
-    """Name of the file that lists what a command wrote; only a folder with that, and nothing added, is replaced.
-
-    Example:
-        >>> marker("demo")
-        '.catis-demo'
-    """
+    """Name of the file that lists what a command wrote; only a folder with that, and nothing added, is replaced."""
     return f".catis-{kind}"
 
 

@@ -25,7 +25,7 @@ SMALLER = "smaller image"
 
 def store_page(store: Store, command: str) -> str:
     """The page as HTML; damaged records are named on it."""
-    records, damaged = _scanned(store)
+    records, damaged = scanned(store)
     parts = [
         paragraph("What does token reduction cost in accuracy, and what does it save?", "note"),
         paragraph(_answer(records), "lead"),
@@ -41,12 +41,8 @@ def store_page(store: Store, command: str) -> str:
     return make_page(f"Results of {store.folder.name}", parts, f"{len(records)} records in {store.folder}.")
 
 
-def usable_records(store: Store) -> list[Record]:
-    """The records of a store, without damaged ones; no record at all is an error."""
-    return _scanned(store)[0]
-
-
-def _scanned(store: Store) -> tuple[list[Record], list[Damaged]]:
+def scanned(store: Store) -> tuple[list[Record], list[Damaged]]:
+    """The records of a store, and the damaged ones; no record at all is an error."""
     entries = list(store.scan())
     records = [entry for entry in entries if isinstance(entry, Record)]
     if not records:

@@ -44,7 +44,6 @@ def expand(plan: Plan, *, limit: int | None = None, only: Patterns = ("*",), ski
     """All runs of a plan, grouped by model and data set, the vanilla run of a group first.
 
     Args:
-        plan: The plan.
         limit: Use at most this many images of every set.
         only: Keep runs whose label matches one of these patterns, and the vanilla runs that they are compared with.
         skip: Leave out runs whose label matches one of these patterns.
