@@ -14,7 +14,7 @@ from catis.core.method import BlockShape, Method
 from catis.core.reduction import Reduction
 from catis.core.schedule import RLike, Schedule
 from catis.hosts import ModelFacts
-from catis.hosts.cost import BlockCost, ModelCost
+from catis.hosts.cost import ModelCost
 
 
 def gmacs(
@@ -100,20 +100,8 @@ def count_macs(cost: ModelCost, facts: ModelFacts, reduction: Reduction | None, 
     amounts = reduction.amounts(depth, patches, prefix)
     total = cost.macs(prefix, [patches - gone for gone in accumulate(amounts)], bool(reduction.head_only))
     for index, (block, r) in enumerate(zip(cost.blocks, amounts, strict=True)):
-        total += reduction.method.macs(_shape(block, facts, index, patches, r)) if overhead and r else 0
+        sizes = (block.width, block.num_heads, block.head_dim)
+        shape = BlockShape(index, depth, patches, prefix, facts.has_cls, r, *sizes)
+        total += reduction.method.macs(shape) if overhead and r else 0
         patches -= r
     return total
-
-
-def _shape(block: BlockCost, facts: ModelFacts, index: int, patches: int, r: int) -> BlockShape:
-    return BlockShape(
-        block=index,
-        depth=facts.depth,
-        num_patches=patches,
-        num_prefix=facts.num_prefix,
-        has_cls=facts.has_cls,
-        r=r,
-        width=block.width,
-        num_heads=block.num_heads,
-        head_dim=block.head_dim,
-    )

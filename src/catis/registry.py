@@ -45,7 +45,8 @@ def describe_methods() -> list[MethodInfo]:
     """
     described = []
     for name in list_methods():
-        origin = ", ".join(sorted({_origin(point) for point in entry_points(group=GROUP) if point.name == name}))
+        packages = [point.dist for point in entry_points(group=GROUP) if point.name == name]
+        origin = ", ".join(sorted({f"{dist.name} {dist.version}" if dist else "unknown" for dist in packages}))
         try:
             kind = _load(name)
         except ValueError as error:
@@ -64,10 +65,6 @@ def _options(name: str, kind: type[Method]) -> dict[str, Any]:
     return (
         own | {"reference": False} | {option: theirs[option] for option in theirs if option not in (*own, "reference")}
     )
-
-
-def _origin(point: EntryPoint) -> str:
-    return "unknown" if point.dist is None else f"{point.dist.name} {point.dist.version}"
 
 
 def create_method(name: str, **options: Any) -> Method:

@@ -25,11 +25,7 @@ class Photo:
     prepared: dict[Preprocessing, Pixels] = field(default_factory=dict, compare=False)
 
     def pixels(self, preprocessing: Preprocessing) -> Pixels:
-        """(H, W, 3) bytes as a model wants them, turned as the camera says.
-
-        Raises:
-            ValueError: It is too large, or no image that can be read; the sentence is for the user.
-        """
+        """(H, W, 3) bytes as a model wants them, turned as the camera says; errors are sentences for the user."""
         if preprocessing not in self.prepared:
             self.prepared[preprocessing] = _read(self.path, preprocessing)
         return self.prepared[preprocessing]

@@ -78,7 +78,9 @@ class Report:
     def to_csv(self) -> str:
         """One line per row, the rig in the last columns."""
         lines = [{**asdict(row), "reasons": " | ".join(row.reasons), **self.rig} for row in self.rows]
-        return Table(list(lines[0]), [[_short(value) for value in line.values()] for line in lines]).csv()
+        # Five digits are more than a timing has.
+        rows = [[float(f"{v:.5g}") if isinstance(v, float) else v for v in line.values()] for line in lines]
+        return Table(list(lines[0]), rows).csv()
 
     def to_json(self) -> str:
         """Rows and rig."""
@@ -93,8 +95,3 @@ def write_results(report: Report, path: Path) -> None:
 def _shown(value: Any) -> str:
     """Three digits, for a reader; nothing for what was not measured."""
     return "" if value is None else f"{value:.3g}" if isinstance(value, float) else str(value)
-
-
-def _short(value: Any) -> Any:
-    """Five digits are more than a timing has."""
-    return float(f"{value:.5g}") if isinstance(value, float) else value

@@ -122,6 +122,4 @@ def _chosen_by(settings: Settings) -> str:
     """What decides which tokens go, in eager rows."""
     if settings.runtime != "torch":
         return describe_runtime(settings.runtime)
-    if settings.place.type != "cpu":
-        return "PyTorch"
-    return describe() if settings.precision.name == "float32" else "PyTorch"
+    return describe() if settings.place.type == "cpu" and settings.precision.name == "float32" else "PyTorch"

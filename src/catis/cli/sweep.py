@@ -54,7 +54,7 @@ def sweep_command(
     from catis.sweep.ray_cluster import run_on_ray
     from catis.sweep.table import PlanError
 
-    console = Console()
+    console = Console(highlight=False, soft_wrap=True)
     read = read_plan(plan)
     jobs = expand(read, limit=limit, only=only or ["*"], skip=skip or [])
     place, threads = store or read.store, threads or read.defaults.threads

@@ -91,7 +91,7 @@ def tune_command(
     from catis.sweep.local import threads_set
     from catis.tuning.goals import Goal, tune_for
 
-    console = Console()
+    console = Console(highlight=False, soft_wrap=True)
     spec = shared.model_spec(model, checkpoint, pretrained, model_kwargs, img_size)
     with threads_set(threads):
         net, preprocessing = spec.load()
@@ -110,7 +110,7 @@ def tune_command(
             )  # fmt: skip
     page = write_tune_page(tuning.to_json(), output)
     show(tuning, console)
-    console.print(f"wrote {output} (recipe and numbers) and {page}", highlight=False, soft_wrap=True)
+    console.print(f"wrote {output} (recipe and numbers) and {page}")
     if not tuning.complete:
         raise typer.Exit(shared.INTERRUPTED)
 
@@ -128,7 +128,7 @@ def show(tuning: Tuning, console: Console) -> None:
     from catis.report.tune import answer, points_table
 
     content = tuning.to_json()
-    console.print(answer(content["points"]), highlight=False, markup=False, soft_wrap=True)
+    console.print(answer(content["points"]), markup=False)
     points_table(content["points"], f"{tuning.model}, judged on images that chose nothing").print(console)
     for line in tuning.said:
-        console.print(line, highlight=False, markup=False, soft_wrap=True)
+        console.print(line, markup=False)

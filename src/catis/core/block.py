@@ -141,7 +141,23 @@ def attend(parts: BlockParts, x: Tensor, state: TokenState, course: Course, inde
     features = parts.norm(x)
     projection = parts.project(features, state.positions)
     residual = parts.add_attention(x, parts.output(parts.mix(projection, _cast(bias, projection)), features))
-    return _view(course, index, features, residual, projection, bias, state)
+    return BlockView(
+        block=index,
+        depth=len(course.amounts),
+        r=course.amounts[index],
+        num_prefix=state.num_prefix,
+        has_cls=course.has_cls,
+        features=features,
+        residual=residual,
+        query=whole(projection.query),
+        key=whole(projection.key),
+        content_key=whole(projection.content_key),
+        scale=projection.scale,
+        bias=bias,
+        size=state.size,
+        previous_cls=state.cls_attention,
+        explain=course.record is not None,
+    )
 
 
 def reduce_tokens(view: BlockView, state: TokenState, course: Course) -> tuple[Tensor, TokenState, Plan | None]:
@@ -182,31 +198,3 @@ def _cast(bias: Tensor | None, projection: Projection) -> Tensor | None:
     # Under autocast the residual is float32 while queries are bfloat16; the kernel wants one dtype.
     query = projection.query
     return None if bias is None else replicated(bias if bias.dtype == query.dtype else bias.to(query.dtype), query)
-
-
-def _view(
-    course: Course,
-    index: int,
-    features: Tensor,
-    residual: Tensor,
-    projection: Projection,
-    bias: Tensor | None,
-    state: TokenState,
-) -> BlockView:
-    return BlockView(
-        block=index,
-        depth=len(course.amounts),
-        r=course.amounts[index],
-        num_prefix=state.num_prefix,
-        has_cls=course.has_cls,
-        features=features,
-        residual=residual,
-        query=whole(projection.query),
-        key=whole(projection.key),
-        content_key=whole(projection.content_key),
-        scale=projection.scale,
-        bias=bias,
-        size=state.size,
-        previous_cls=state.cls_attention,
-        explain=course.record is not None,
-    )

@@ -93,7 +93,10 @@ def _run(
     }
     leading, first = settings.leading, settings.compared[0]
     rivals = rivals_at_cost(models[leading], leading)
-    equal = {name: _equal_r(name, settings) for name in deep}
+    equal = {
+        name: {(method, r): Reduction.of(method, r) for r in settings.amounts(name) for method in settings.methods}
+        for name in deep
+    }
     wanted = {name: [*equal[name].values(), *(rivals.values() if name == leading else ())] for name in deep}
     probed, limits = _measure(settings, scores, views, workers, wanted, stage)
     before = scores[first].predictions("clean", VANILLA).top[:, 0].tolist()
@@ -152,11 +155,6 @@ def _measure(
     for (view, name, method), limit in zip(keys, results[len(probes) :], strict=True):
         limits[view][name, method] = limit
     return {name: results[compared.index(name)] for name in settings.compared}, limits
-
-
-def _equal_r(model: str, settings: Settings) -> dict[tuple[str, int], Reduction]:
-    """The reductions of the table by method and r; none for a model that is not in it."""
-    return {(method, r): Reduction.of(method, r) for r in settings.amounts(model) for method in settings.methods}
 
 
 def _limit_task(scores: Scores, view: str, method: str, settings: Settings) -> Task:

@@ -79,9 +79,6 @@ class DepthFit:
 def fit_depth(depths: Sequence[int], r_crit: Sequence[float]) -> DepthFit:
     """Fit r_crit = k / L, and a straight line in 1/L beside it.
 
-    Raises:
-        ValueError: No models, unequal lengths, or a depth below 1.
-
     Example:
         >>> fit = fit_depth([12, 24, 40], [15.0, 7.5, 4.5])
         >>> round(fit.slope, 6), round(fit.r_squared, 6), fit.n

@@ -11,7 +11,7 @@ import torch
 from scipy import stats
 from torch import Tensor
 
-from catis.errors import MissingExtraError
+from catis.errors import require
 
 CONFIDENCE = 0.95
 
@@ -127,7 +127,11 @@ class BlockMetric:
 
     def plot(self, ax: Any | None = None) -> Any:
         """One line per quantity over the depth, with its confidence band; returns the axes."""
-        ax = axes(ax)
+        if ax is None:
+            require("plot()", "plots", "matplotlib")
+            from matplotlib.figure import Figure
+
+            ax = Figure(figsize=(6, 3.5), layout="constrained").add_subplot()
         for name, estimates in ((name, blocks) for name, blocks in self.compute().items() if name in self.shown):
             blocks = range(len(estimates))
             (line,) = ax.plot(blocks, [estimate.mean for estimate in estimates], marker="o", markersize=3, label=name)
@@ -177,18 +181,3 @@ def bands(per_block: Sequence[Estimate]) -> Mapping[str, float]:
 def _mean(values: Sequence[float]) -> float:
     known = torch.tensor([value for value in values if not math.isnan(value)], dtype=torch.float64)
     return float(known.mean()) if known.numel() else math.nan
-
-
-def axes(ax: Any | None = None) -> Any:
-    """The axes given, or new ones.
-
-    Raises:
-        MissingExtraError: matplotlib is not installed.
-    """
-    if ax is not None:
-        return ax
-    try:
-        from matplotlib.figure import Figure
-    except ImportError as error:
-        raise MissingExtraError("plot()", "plots") from error
-    return Figure(figsize=(6, 3.5), layout="constrained").add_subplot()

@@ -38,9 +38,6 @@ def check_convexity(
         n: Images behind each point, for binomial errors; None takes the values as exact.
         threshold: Standard errors above the chord that count as a violation.
 
-    Raises:
-        ValueError: Fewer than three points, unequal lengths, or a reduction that does not increase.
-
     Example:
         >>> check_convexity([0, 4, 8, 12], [0.0, 0.01, 0.05, 0.30]).convex
         True

@@ -14,7 +14,7 @@ from catis.evaluate.cache import CacheWriter, ImageCache
 from catis.evaluate.classes import map_classes
 from catis.evaluate.prepared import ImageBatch, Labels, PreparedImages
 from catis.evaluate.sources import OpenData, open_clips, open_data
-from catis.runs.identity import data_fingerprint, digest
+from catis.runs.record import data_fingerprint, digest
 from catis.runs.spec import DataSpec
 
 
@@ -121,10 +121,6 @@ def open_images(
     cache: ImageCache | None = None,
 ) -> StreamedImages:
     """Open a data set for a model of so many classes, with names or without; nothing is decoded yet.
-
-    Raises:
-        NoImagesError: There are no images.
-        ValueError: The class folders do not match the model's classes.
 
     Example:
         >>> images = open_images(DataSpec("zoo-clean", limit=24), Preprocessing((96, 96), 1.0), 24)

@@ -58,9 +58,6 @@ class Difference:
 def compare(run: Predictions, reference: Predictions, *, resamples: int = RESAMPLES, seed: int = 0) -> Difference:
     """Compare a run with a reference image by image, top-1.
 
-    Raises:
-        ValueError: They have no image in common, or do not agree on a label.
-
     Example:
         >>> labels = np.zeros(100, np.int64)
         >>> names, ones = [str(i) for i in range(100)], np.ones(100, np.float32)

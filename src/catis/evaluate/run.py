@@ -26,9 +26,8 @@ from catis.evaluate.metrics import agreement
 from catis.evaluate.predict import Predicted, Progress, predict
 from catis.macs import compare_macs
 from catis.recipes.made import versions
-from catis.runs.identity import run_name
 from catis.runs.predictions import Predictions
-from catis.runs.record import Record
+from catis.runs.record import Record, run_name
 from catis.runs.spec import RunSpec
 
 

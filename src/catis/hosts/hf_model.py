@@ -132,28 +132,20 @@ def _read_maps(
     """
     answer = BaseModelOutput(last_hidden_state=hidden[-1], hidden_states=tuple(hidden))
     encoder = family.blocks.partition(".")[0]
-    patches = _Embedding(model.embeddings, embedded)
+    patches = _StandIn(model.embeddings, answer=embedded)
     seen = _StandIn(model, {"embeddings": patches, encoder: lambda *args, **kwargs: answer})
     given = {name: value for name, value in flags.items() if value is not None}
     return base_class(model).forward(seen, **inputs, **given)
 
 
 class _StandIn:
-    """A model as its own forward sees it, with other answers from its embedding and its encoder."""
+    """A module as its model's own forward sees it, with other answers from some of its parts, or from its own call."""
 
-    def __init__(self, model: Any, answers: dict[str, Any]) -> None:
-        self._model, self._answers = model, answers
+    def __init__(self, module: Any, answers: dict[str, Any] | None = None, answer: Tensor | None = None) -> None:
+        self._module, self._answers, self._answer = module, answers or {}, answer
 
     def __getattr__(self, name: str) -> Any:
-        return self._answers[name] if name in self._answers else getattr(self._model, name)
+        return self._answers[name] if name in self._answers else getattr(self._module, name)
 
-
-class _Embedding(_StandIn):
-    """The embedding of a model, whose answer is there already; everything else of it is the model's."""
-
-    def __init__(self, embedding: Any, tokens: Tensor) -> None:
-        super().__init__(embedding, {})
-        self._tokens = tokens
-
-    def __call__(self, *args: Any, **kwargs: Any) -> Tensor:
-        return self._tokens
+    def __call__(self, *args: Any, **kwargs: Any) -> Tensor | None:
+        return self._answer

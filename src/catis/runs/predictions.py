@@ -38,11 +38,7 @@ class Predictions:
         return correct
 
     def paired(self, other: Predictions) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-        """Positions, here and in the other, of the images that both have, by name.
-
-        Raises:
-            ValueError: They have no image in common.
-        """
+        """Positions, here and in the other, of the images that both have, by name."""
         places = {name: place for place, name in enumerate(other.names)}
         both = [(place, places[name]) for place, name in enumerate(self.names) if name in places]
         if not both:

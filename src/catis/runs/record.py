@@ -1,10 +1,11 @@
-"""The record of one run: what was run, what came out, and with which versions, as JSON and as timm's CSV row."""
+"""The record of one run, as JSON and as timm's CSV row; and names of runs and data sets, made from their content."""
 
 from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Mapping, Sequence
+import re
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, fields
 from typing import Any
 
@@ -137,3 +138,37 @@ def timm_row(record: Record) -> dict[str, Any]:
         "calibrated",
     )  # fmt: skip
     return theirs | {name: getattr(record, name) for name in names} | {"tokens": record.tokens[-1]}
+
+
+def digest(content: Any, size: int = 8) -> str:
+    """Hash of plain data, as 2 * size hexadecimal digits.
+
+    Example:
+        >>> digest({"a": 1, "b": 2}) == digest({"b": 2, "a": 1})
+        True
+    """
+    text = json.dumps(content, sort_keys=True, allow_nan=False)
+    return hashlib.blake2b(text.encode(), digest_size=size).hexdigest()
+
+
+def data_fingerprint(items: Iterable[tuple[str, int, int]], **facts: Any) -> str:
+    """Hash of a data set: name, size in bytes and label of every image, and whatever else decides its pixels.
+
+    Modification times are left out: a copy on another machine is the same data.
+
+    Example:
+        >>> data_fingerprint([("a.png", 10, 0)]) == data_fingerprint([("a.png", 10, 1)])
+        False
+    """
+    return digest([sorted(items), facts], size=16)
+
+
+def run_name(stem: Sequence[str], identity: Mapping[str, Any]) -> str:
+    """A readable beginning, and a hash of everything that decides the result.
+
+    Example:
+        >>> run_name(["hf-hub:org/model", "tome", "r=8", "imagenet@fog:3"], {"seed": 0})
+        'hf-hub-org-model-tome-r-8-imagenet-fog-3-...'
+    """
+    readable = re.sub(r"[^A-Za-z0-9_.]+", "-", "-".join(stem)).strip("-.")[:120]
+    return f"{readable}-{digest(identity)}"

@@ -138,9 +138,6 @@ class RunSpec:
 def choose_device(asked: str | None = None) -> str:
     """The device asked for, or CUDA if there is one, or else the CPU.
 
-    Raises:
-        ValueError: There is no such device here.
-
     Example:
         >>> choose_device("cpu")
         'cpu'
