@@ -119,8 +119,8 @@ def _products(
     runners: Mapping[ExportedFile, Runner], runtime: Runtime, batch: int, threads: int, seed: int
 ) -> dict[ExportedFile, float]:
     """Seconds that the products of a pass take, of every file whose runtime tells."""
-    found = {file: seconds_of_products(file.path, runtime, noise(file.shape, batch, seed), threads) for file in runners}
-    return {file: seconds for file, seconds in found.items() if seconds is not None}
+    told = {file: seconds_of_products(file.path, runtime, noise(file.shape, batch, seed), threads) for file in runners}
+    return {file: seconds for file, seconds in told.items() if seconds is not None}
 
 
 def _measured(file: ExportedFile, batch: int, seconds: Sequence[float], products: float | None) -> Measured:

@@ -140,8 +140,8 @@ def _spent(elapsed: float, done: int, steps: int, max_seconds: float | None) -> 
 def peak_bytes(step: Step, device: torch.device) -> int:
     """Most that PyTorch's allocator held at once during a pass, above what was there before it (weights, input).
 
-    On CPU every allocation and release is read from the profiler. What catis decides with on CPU, NumPy's arrays
-    or the working memory of its compiled functions (one image per thread), is not in it: small beside the tokens.
+    On CPU every allocation and release is read from the profiler. The working memory of catis' compiled functions
+    (one image per thread) is not in it: small beside the tokens.
     On CUDA it is `torch.cuda.max_memory_allocated`.
 
     Example:
@@ -181,7 +181,5 @@ def _quiet_profiler() -> Iterator[None]:
     try:
         yield
     finally:
-        if before is None:
-            del os.environ[name]
-        else:
-            os.environ[name] = before
+        os.environ.pop(name)
+        os.environ.update({} if before is None else {name: before})

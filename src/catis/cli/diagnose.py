@@ -41,7 +41,7 @@ def diagnose_command(
     corruption: Annotated[
         str, shared.of_images(metavar="NAME", help="Any of the 15 ImageNet-C corruptions.")
     ] = "gaussian_noise",
-    severity: Annotated[int, shared.of_images(min=1, max=5, help="Of the corruption.")] = 5,
+    severity: Annotated[int, shared.of_images(min=1, max=5, help="Severity of the corruption.")] = 5,
     seed: shared.Seed = 0,
     batch_size: shared.BatchSize = 16,
     crop_pct: shared.CropShare = None,

@@ -35,7 +35,7 @@ def sweep_command(
 ) -> None:
     """Run models x methods x r x data sets from a plan file, into one store; what is done is skipped.
 
-    Options stand before what the plan says: --store, --limit and --threads replace its own.
+    --store, --limit and --threads replace what the plan says.
 
     Example: catis sweep plans/table1.toml --dry-run --only 'deit3-b*'
     """

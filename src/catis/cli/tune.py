@@ -25,7 +25,7 @@ def tune_command(
     budget: Annotated[
         list[float] | None,
         of_goal(
-            "--budget", "-b", metavar="B", help="Share of the multiply-adds to keep, such as 0.5; may be repeated."
+            "--budget", "-b", metavar="SHARE", help="Share of the multiply-adds to keep, such as 0.5; may be repeated."
         ),
     ] = None,
     max_drop: Annotated[
@@ -37,7 +37,7 @@ def tune_command(
     speedup: Annotated[
         float | None, of_goal(metavar="TIMES", help="So many times as fast as vanilla, on this machine.")
     ] = None,
-    minutes: Annotated[float, of_search(metavar="M", min=0.01, help="For all budgets together.")] = 15.0,
+    minutes: Annotated[float, of_search(metavar="M", min=0.01, help="Time for all budgets together.")] = 15.0,
     without: Annotated[
         list[str] | None,
         of_search(
@@ -57,7 +57,7 @@ def tune_command(
         list[str] | None,
         of_search(
             metavar="ROWS",
-            help="Further rows, in further time: calibrated (the controls too), diagnostic (the paper's Theta beside "
+            help="More rows, which take more time: calibrated (the controls too), diagnostic (the paper's Theta beside "
             "ours); may be repeated.",
         ),
     ] = None,

@@ -33,7 +33,7 @@ def forward_like(base: Any) -> Callable[..., ModelOutput]:
     """The reduced forward of a model class: (model, reduction, the arguments of its own forward)."""
     parameters = dict(list(inspect.signature(base.forward).parameters.items())[1:])
     names = tuple(parameters)
-    needed = [name for name, one in parameters.items() if one.default is one.empty and one.kind is not one.VAR_KEYWORD]
+    needed = [name for name, own in parameters.items() if own.default is own.empty and own.kind is not own.VAR_KEYWORD]
     inputs = tuple(name for name in names if name not in ("attention_mask", "kwargs"))
 
     def forward(model: Any, reduction: Reduction, *args: Any, record: Recorder | None = None, **kwargs: Any) -> Any:
