@@ -47,7 +47,7 @@ def check_folder(path: Path) -> None:
     if not there.is_dir():
         raise ValueError(f"{path} cannot be written into: {there} is no folder")
     if not os.access(there, os.W_OK):
-        raise ValueError(f"{path} cannot be written into: the folder {there} is closed to you")
+        raise ValueError(f"{path} cannot be written into: you may not write to {there}")
 
 
 def check_writable(path: Path, *endings: str) -> None:
@@ -67,7 +67,7 @@ def check_writable(path: Path, *endings: str) -> None:
     if not folder.is_dir():
         raise ValueError(f"{path} cannot be written: there is no folder {folder}")
     if not os.access(folder, os.W_OK):
-        raise ValueError(f"{path} cannot be written: the folder {folder.resolve()} is closed to you")
+        raise ValueError(f"{path} cannot be written: you may not write to {folder.resolve()}")
 
 
 def begin(path: Path) -> Path:

@@ -68,7 +68,9 @@ def read_file(path: Path) -> ExportedFile:
             )
     content: dict[str, Any] = json.loads(beside.read_text(encoding="utf-8"))
     if not {"cost", "model", "recipe", "input"} <= content.keys():
-        raise ValueError(f"{beside} does not say what the file costs: it is of another catis; export the model again")
+        raise ValueError(
+            f"{beside} does not say what the file costs: another version of catis wrote it; export the model again"
+        )
     recipe, cost = content["recipe"], content["cost"]
     vanilla = recipe is None or cost["gmacs"] == cost["vanilla_gmacs"]  # -r 0 removes nothing
     reduction = VANILLA if vanilla else Recipe.from_json(recipe, str(beside)).reduction

@@ -82,7 +82,7 @@ def _exported_vanilla(like: ExportedFile, folder: Path) -> ExportedFile:
     write_contract(path, model, ExportReport(path, shape, True, wrapped.output, ()))
     made = read_file(path)
     if (made.vanilla_macs, made.shape[1:]) != (like.vanilla_macs, like.shape[1:]):
-        raise ValueError(f"{like.path} was made of another {like.model} than the one that its name gives; {advice}")
+        raise ValueError(f"{like.path} was made of another {like.model} than this name stands for; {advice}")
     return made
 
 

@@ -55,7 +55,7 @@ class Precision:
             if given not in DTYPES and not (option == "amp_dtype" and given is None):
                 raise ValueError(f"{option}={given!r}: expected one of {', '.join(DTYPES)}")
         if self.amp_dtype is not None and self.model_dtype != "float32":
-            raise ValueError(f"amp with model_dtype={self.model_dtype!r}: autocast is for float32 weights; take one")
+            raise ValueError(f"amp with model_dtype={self.model_dtype!r}: autocast is for float32 weights; drop one")
 
     @property
     def name(self) -> str:

@@ -102,7 +102,7 @@ def paired_differences(store: Store, records: Sequence[Record], against: str) ->
     references = [record for record in records if against in (record.method_title, record.name)]
     if not references:
         known = ", ".join(sorted({record.method_title for record in records})) or "none"
-        raise ValueError(f"--against {against}: no such run here; methods that are: {known}")
+        raise ValueError(f"--against {against}: no such run here; methods here: {known}")
     chosen = {record.name for record in references}
     free = against == "vanilla" or against in chosen  # a single run is the reference whatever the amounts
     return [
