@@ -15,8 +15,7 @@ from tuned import batches, halves
 
 from catis import hosts
 from catis.data.preprocessing import Preprocessing
-from catis.recipes.files import load_recipe, write_recipe
-from catis.recipes.named import FOLDER
+from catis.recipes.files import NAMED, load_recipe, write_recipe
 from catis.tuning.objective import Objective
 
 
@@ -47,7 +46,7 @@ def main() -> None:
             n_held_out=judged.n,
         )
         file = write_recipe(
-            replace(recipe, correction=None, labels=(), made=made), FOLDER / f"{name}@{folder.name}.json"
+            replace(recipe, correction=None, labels=(), made=made), NAMED / f"{name}@{folder.name}.json"
         )
         print(file.name, made.measured, flush=True)
 

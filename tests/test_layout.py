@@ -9,7 +9,7 @@ import catis
 
 ROOT = Path(catis.__file__).parent
 TIERS = (
-    ("errors", "files", "eager"),
+    ("errors", "files"),
     ("core", "registry"),
     ("methods", "reference"),
     ("data", "diagnostics", "hosts", "models", "native", "zoo", "inference"),

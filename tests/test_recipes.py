@@ -14,7 +14,7 @@ import catis
 from catis import hosts
 from catis.core.reduction import Reduction
 from catis.models import build_model
-from catis.recipes import FILE_NAME, Made, Recipe, list_recipes, load_recipe, named, write_recipe
+from catis.recipes import FILE_NAME, Made, Recipe, files, list_recipes, load_recipe, write_recipe
 from catis.recipes.weights_file import WEIGHTS_NAME
 
 MADE = Made(
@@ -165,7 +165,7 @@ def test_where_recipes_are_written(tmp_path):
 
 
 def test_named_recipes(tmp_path, monkeypatch):
-    monkeypatch.setattr(named, "FOLDER", tmp_path)
+    monkeypatch.setattr(files, "NAMED", tmp_path)
     write_recipe(Recipe(Reduction.of("tome", r=4), name="test_vit", made=MADE), tmp_path / f"{NAME}.json")
     assert list_recipes() == [NAME]
     model = catis.apply(build(), recipe=NAME)

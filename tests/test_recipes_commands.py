@@ -15,7 +15,7 @@ import catis
 from catis import hosts, zoo
 from catis.cli import app
 from catis.core.reduction import Reduction
-from catis.recipes import Made, Recipe, load_recipe, named, write_recipe
+from catis.recipes import Made, Recipe, files, load_recipe, write_recipe
 from catis.runs import Store
 
 
@@ -98,7 +98,7 @@ def test_show_bench_and_diagnose_take_it(folder):
 
 
 def test_recipes_lists_and_prints(folder, tmp_path, monkeypatch):
-    monkeypatch.setattr(named, "FOLDER", tmp_path / "named")
+    monkeypatch.setattr(files, "NAMED", tmp_path / "named")
     assert "brings no recipes" in run("recipes")
     made = Made("catis tune", budget=0.5, held_out_kl=0.2, held_out_agreement=90.0, n_held_out=100)
     write_recipe(Recipe(Reduction.of("tome", r=4), name="tiny-6", made=made), tmp_path / "named" / "tiny-6@0.5.json")

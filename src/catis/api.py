@@ -130,11 +130,7 @@ def applied(model: ModelT, method: str | Method | Reduction | None = None, **arg
 
 
 def wanted_reduction(method: str | Method | Reduction | None = None, **arguments: Any) -> Reduction:
-    """The reduction that the arguments of `apply` describe.
-
-    Raises:
-        ValueError: A bad method, amount or option, or something beside a recipe or a Reduction.
-    """
+    """The reduction that the arguments of `apply` describe."""
     return wanted_recipe(method, **arguments).reduction
 
 

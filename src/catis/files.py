@@ -36,9 +36,6 @@ def replacing(path: Path) -> Iterator[Path]:
 def check_folder(path: Path) -> None:
     """Refuse a folder that could not be made or written into, before time is spent; missing parents will be made.
 
-    Raises:
-        ValueError: It is a file, or what is there of it is closed to us.
-
     Example:
         >>> check_folder(Path("nowhere/yet"))
         >>> check_folder(Path(__file__))  # doctest: +ELLIPSIS
@@ -50,14 +47,11 @@ def check_folder(path: Path) -> None:
     if not there.is_dir():
         raise ValueError(f"{path} cannot be written into: {there} is no folder")
     if not os.access(there, os.W_OK):
-        raise ValueError(f"{path} cannot be written into: the folder {there} is closed to you")
+        raise ValueError(f"{path} cannot be written into: you may not write to {there}")
 
 
 def check_writable(path: Path, *endings: str) -> None:
     """Refuse a file that could not be written, before time is spent.
-
-    Raises:
-        ValueError: Its name has another ending, it is a folder, or its folder is missing or closed to us.
 
     Example:
         >>> check_writable(Path("nowhere/results.csv"))
@@ -73,7 +67,7 @@ def check_writable(path: Path, *endings: str) -> None:
     if not folder.is_dir():
         raise ValueError(f"{path} cannot be written: there is no folder {folder}")
     if not os.access(folder, os.W_OK):
-        raise ValueError(f"{path} cannot be written: the folder {folder.resolve()} is closed to you")
+        raise ValueError(f"{path} cannot be written: you may not write to {folder.resolve()}")
 
 
 def begin(path: Path) -> Path:

@@ -14,7 +14,7 @@ from catis.core.method import BlockShape, Method
 from catis.core.reduction import Reduction
 from catis.core.schedule import RLike, Schedule
 from catis.hosts import ModelFacts
-from catis.hosts.cost import BlockCost, ModelCost
+from catis.hosts.cost import ModelCost
 
 
 def gmacs(
@@ -61,23 +61,14 @@ def gmacs(
 
 @dataclass(frozen=True)
 class MacsComparison:
-    """A model before and after reduction, per image.
+    """A model before and after reduction, per image."""
 
-    Attributes:
-        vanilla: GMACs of the vanilla model.
-        reduced: GMACs of the reduced one.
-        overhead: GMACs of matching and merging, which `reduced` leaves out.
-        patches: Patch tokens at the start.
-        prefix: Prefix tokens.
-        tokens: Patch tokens after each block.
-    """
-
-    vanilla: float
-    reduced: float
-    overhead: float
-    patches: int
-    prefix: int
-    tokens: tuple[int, ...]
+    vanilla: float  # GMACs of the vanilla model
+    reduced: float  # GMACs of the reduced one
+    overhead: float  # GMACs of matching and merging, which `reduced` leaves out
+    patches: int  # patch tokens at the start
+    prefix: int  # prefix tokens
+    tokens: tuple[int, ...]  # patch tokens after each block
 
 
 def compare_macs(model: nn.Module, reduction: Reduction) -> MacsComparison:
@@ -109,20 +100,8 @@ def count_macs(cost: ModelCost, facts: ModelFacts, reduction: Reduction | None, 
     amounts = reduction.amounts(depth, patches, prefix)
     total = cost.macs(prefix, [patches - gone for gone in accumulate(amounts)], bool(reduction.head_only))
     for index, (block, r) in enumerate(zip(cost.blocks, amounts, strict=True)):
-        total += reduction.method.macs(_shape(block, facts, index, patches, r)) if overhead and r else 0
+        sizes = (block.width, block.num_heads, block.head_dim)
+        shape = BlockShape(index, depth, patches, prefix, facts.has_cls, r, *sizes)
+        total += reduction.method.macs(shape) if overhead and r else 0
         patches -= r
     return total
-
-
-def _shape(block: BlockCost, facts: ModelFacts, index: int, patches: int, r: int) -> BlockShape:
-    return BlockShape(
-        block=index,
-        depth=facts.depth,
-        num_patches=patches,
-        num_prefix=facts.num_prefix,
-        has_cls=facts.has_cls,
-        r=r,
-        width=block.width,
-        num_heads=block.num_heads,
-        head_dim=block.head_dim,
-    )

@@ -28,19 +28,12 @@ def list_methods() -> list[str]:
 
 @dataclass(frozen=True)
 class MethodInfo:
-    """What is known of a method before it is used.
+    """What is known of a method before it is used."""
 
-    Attributes:
-        name: What `catis.apply` calls it.
-        origin: Package and version that bring it.
-        options: Options with their defaults.
-        problem: Why it cannot be used; empty if it can.
-    """
-
-    name: str
-    origin: str
-    options: Mapping[str, Any] = field(default_factory=dict)
-    problem: str = ""
+    name: str  # what `catis.apply` calls it
+    origin: str  # package and version that bring it
+    options: Mapping[str, Any] = field(default_factory=dict)  # options with their defaults
+    problem: str = ""  # why it cannot be used; empty if it can
 
 
 def describe_methods() -> list[MethodInfo]:
@@ -52,7 +45,8 @@ def describe_methods() -> list[MethodInfo]:
     """
     described = []
     for name in list_methods():
-        origin = ", ".join(sorted({_origin(point) for point in entry_points(group=GROUP) if point.name == name}))
+        packages = [point.dist for point in entry_points(group=GROUP) if point.name == name]
+        origin = ", ".join(sorted({f"{dist.name} {dist.version}" if dist else "unknown" for dist in packages}))
         try:
             kind = _load(name)
         except ValueError as error:
@@ -71,10 +65,6 @@ def _options(name: str, kind: type[Method]) -> dict[str, Any]:
     return (
         own | {"reference": False} | {option: theirs[option] for option in theirs if option not in (*own, "reference")}
     )
-
-
-def _origin(point: EntryPoint) -> str:
-    return "unknown" if point.dist is None else f"{point.dist.name} {point.dist.version}"
 
 
 def create_method(name: str, **options: Any) -> Method:

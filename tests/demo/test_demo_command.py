@@ -120,7 +120,9 @@ def test_ctrl_c_in_the_middle_of_the_work_ends_the_workers(tmp_path):
 
 @pytest.mark.parametrize("seed", ["-1", "text", "4294967296", "1.5"])
 def test_bad_seeds(tmp_path, seed):
-    assert_refused(demo(f"--seed={seed}", "--out", tmp_path / "demo"), f"--seed {seed}: expected a whole number from 0")
+    result = demo(f"--seed={seed}", "--out", tmp_path / "demo")
+    assert result.exit_code == 2
+    assert "--seed" in result.stderr
     assert os.listdir(tmp_path) == []
 
 

@@ -17,7 +17,7 @@ from catis.demo.figures import TITLES, draw_figures
 from catis.demo.findings import run
 from catis.demo.limits import first_loss
 from catis.demo.page import numbers_json, report_files
-from catis.demo.settings import Settings, grid, parse_seed
+from catis.demo.settings import Settings, grid
 from catis.demo.tables import cost_table, limit_table, main_table, method_table
 from catis.demo.words import CAVEAT, GLOSSARY, gains
 from catis.diagnostics.critical import fit_depth
@@ -52,8 +52,8 @@ def test_table_against_an_independent_computation(measured):
         net = zoo.load(row.model)
         assert row.gmacs == pytest.approx(catis.gmacs(net, "tome", r=row.r))
         assert row.ratio == pytest.approx(catis.gmacs(net) / row.gmacs)
-        assert row.efficiency == pytest.approx(row.speed_up[0] / row.ratio)
-        assert row.speed_up[1] <= row.speed_up[0] <= row.speed_up[2]
+        assert row.efficiency == pytest.approx(row.speed_up / row.ratio)
+        assert row.speed_up > 0
         for view in ("clean", "shifted"):
             assert row.accuracy[view] == pytest.approx(accuracy(row.model, row.method, row.r, view)), row
 
@@ -104,8 +104,8 @@ def untimed(text: str) -> list[dict[str, str]]:
 
 
 def test_no_timing_reaches_a_figure_or_the_numbers(measured):
-    slow = [type(row)(**{**row.__dict__, "speed_up": (9.0, 8.0, 9.5)}) for row in measured.rows]
-    rivals = [type(row)(**{**row.__dict__, "speed_up": (9.0, 8.0, 9.5)}) for row in measured.at_cost]
+    slow = [type(row)(**{**row.__dict__, "speed_up": 9.0}) for row in measured.rows]
+    rivals = [type(row)(**{**row.__dict__, "speed_up": 9.0}) for row in measured.at_cost]
     other = type(measured)(**{**measured.__dict__, "rows": slow, "at_cost": rivals})
     assert draw_figures(other) == draw_figures(measured)
     assert numbers_json(other) == numbers_json(measured)
@@ -231,10 +231,3 @@ def test_the_grid_is_what_bisection_visits(r_max, steps):
     assert measured == sorted(set(measured))
     assert r_max // 2 in measured
     assert len(measured) <= max(steps, 2)
-
-
-@pytest.mark.parametrize("text", ["-1", "text", "", "1.5", "4294967296", "٣", "1e3"])
-def test_bad_seeds(text):
-    with pytest.raises(ValueError, match="expected a whole number from 0 to 4294967295"):
-        parse_seed(text)
-    assert parse_seed("4294967295") == 2**32 - 1

@@ -178,7 +178,7 @@ def test_results_with_damage_a_query_and_mistakes(run, store, tmp_path):
     for arguments, message in [
         ((store.folder, "--sql", "SELEC"), "DuckDB"),
         ((store.folder, "--sql", "SELECT 1", "--against", "tome"), "one of them says what to print"),
-        ((store.folder, "--against", "mctf"), "no such run here; methods that are: catis, tome, vanilla"),
+        ((store.folder, "--against", "mctf"), "no such run here; methods here: catis, tome, vanilla"),
         ((tmp_path / "nowhere",), "is not a folder: expected a results store"),
     ]:
         failed = run("results", *arguments)

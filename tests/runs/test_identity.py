@@ -5,7 +5,7 @@ import torch
 from torch import nn
 
 from catis.hosts.weights import weights_hash
-from catis.runs.identity import data_fingerprint, run_name
+from catis.runs.record import data_fingerprint, run_name
 
 
 def test_every_weight_and_buffer_counts():

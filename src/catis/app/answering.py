@@ -48,31 +48,19 @@ class Guess:
 
 @dataclass(frozen=True)
 class Answer:
-    """What came out for one image.
+    """What came out for one image."""
 
-    Attributes:
-        settings: What was asked.
-        pixels: (H, W, 3) the image as the model was given it.
-        before: Most likely classes of the vanilla model; empty where there is none to compare with, or no classifier.
-        after: The same of the reduced one.
-        traced: What happened to the patches; None for a file whose model is not here.
-        cost: Multiply-adds and tokens; None likewise.
-        recipe: What was on the model.
-        ms_before: Milliseconds of the vanilla model, median; None where there is none.
-        ms_after: The same of the reduced one.
-        rounds: Passes of each that were timed.
-    """
-
-    settings: Settings
-    pixels: Pixels
+    settings: Settings  # what was asked
+    pixels: Pixels  # (H, W, 3) the image as the model was given it
+    # Most likely classes of the vanilla model; empty where there is none to compare with, or no classifier.
     before: Sequence[Guess]
-    after: Sequence[Guess]
-    traced: Trace | None
-    cost: MacsComparison | None
-    recipe: Recipe | None
-    ms_before: float | None
-    ms_after: float
-    rounds: int
+    after: Sequence[Guess]  # the same of the reduced one
+    traced: Trace | None  # what happened to the patches; None for a file whose model is not here
+    cost: MacsComparison | None  # multiply-adds and tokens; None likewise
+    recipe: Recipe | None  # what was on the model
+    ms_before: float | None  # milliseconds of the vanilla model, median; None where there is none
+    ms_after: float  # the same of the reduced one
+    rounds: int  # passes of each that were timed
 
     @property
     def change(self) -> str:
@@ -81,11 +69,7 @@ class Answer:
 
 
 def answer(choices: Choices, photo: Photo, settings: Settings) -> Answer:
-    """Run a model on an image without and with reduction.
-
-    Raises:
-        ValueError: An image that cannot be read, or a budget or recipe that does not fit the model.
-    """
+    """Run a model on an image without and with reduction."""
     model = choices.models[settings.model]
     if isinstance(model, OnnxModel):
         return _of_file(choices, model, photo, settings)

@@ -21,17 +21,11 @@ RECIPE = "recipe "
 
 @dataclass(frozen=True)
 class Named:
-    """A model by the words that load it: those of `--model`.
+    """A model by the words that load it: those of `--model`."""
 
-    Attributes:
-        name: A name, folder or file.
-        checkpoint: File with its weights, if they do not come with the name.
-        pretrained: Whether they come from the hub.
-    """
-
-    name: str
-    checkpoint: Path | None = None
-    pretrained: bool = False
+    name: str  # a name, folder or file
+    checkpoint: Path | None = None  # file with its weights, if they do not come with the name
+    pretrained: bool = False  # whether they come from the hub
 
     def load(self) -> Model:
         """The model: an ONNX file, or one that PyTorch runs, which must be one that can be reduced."""
@@ -50,17 +44,11 @@ class Named:
 
 @dataclass(frozen=True)
 class Choices:
-    """Everything that the page offers; nothing in it is changed by a user.
+    """Everything that the page offers; nothing in it is changed by a user."""
 
-    Attributes:
-        models: By name, in the order of the menu.
-        named: How each was loaded.
-        recipes: Those that were given, by what the menu calls them.
-    """
-
-    models: Mapping[str, Model]
-    named: Mapping[str, Named]
-    recipes: Mapping[str, Recipe]
+    models: Mapping[str, Model]  # by name, in the order of the menu
+    named: Mapping[str, Named]  # how each was loaded
+    recipes: Mapping[str, Recipe]  # those that were given, by what the menu calls them
 
     def ways(self, model: str) -> list[str]:
         """Methods and recipes for a model: CATIS first, then recipes, those that come with catis too."""
@@ -89,12 +77,8 @@ class Choices:
 
 
 def load_choices(models: Sequence[Named], recipes: Sequence[Path] = ()) -> Choices:
-    """Load all models and recipes, so that what is wrong with them is said before the page opens.
-
-    Raises:
-        ValueError: A model or a recipe that cannot be loaded.
-    """
-    loaded = {_title(named.name): named for named in models}
+    """Load all models and recipes, so that what is wrong with them is said before the page opens."""
+    loaded = {Path(named.name).name if Path(named.name).exists() else named.name: named for named in models}
     given = {
         f"{RECIPE}{folder.relative_to(path.parent) if path.parent != folder else folder.name}": load_recipe(folder)
         for path in recipes
@@ -122,11 +106,6 @@ def _fits(handle: hosts.Handle, file: OnnxModel) -> bool:
     except ValueError:
         return False
     return handle.preprocessing().size == file.preprocessing.size
-
-
-def _title(name: str) -> str:
-    """What the menu calls a model: the last part of a path."""
-    return Path(name).name if Path(name).exists() else name
 
 
 def _folders(path: Path) -> list[Path]:

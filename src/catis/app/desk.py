@@ -34,34 +34,19 @@ README = (
 
 @dataclass(frozen=True)
 class Shown:
-    """What stands on the page after an answer; all empty but `said` if there is none.
+    """What stands on the page after an answer; all empty but `said` if there is none."""
 
-    Attributes:
-        said: A sentence for the user; empty if all is well.
-        answer: Kept for the block slider and the download.
-        numbers: HTML, and so are the others.
-        classes: Without and with reduction.
-        patches: After the chosen block.
-        signals: In the chosen block.
-        depth: All blocks.
-    """
-
-    said: str
-    answer: Answer | None = None
-    numbers: str = ""
-    classes: str = ""
-    patches: str = ""
-    signals: str = ""
-    depth: str = ""
+    said: str  # a sentence for the user; empty if all is well
+    answer: Answer | None = None  # kept for the block slider and the download
+    numbers: str = ""  # HTML, and so are the others
+    classes: str = ""  # without and with reduction
+    patches: str = ""  # after the chosen block
+    signals: str = ""  # in the chosen block
+    depth: str = ""  # all blocks
 
 
 class Desk:
-    """Answers for all users of the page; keeps nothing of any of them.
-
-    Args:
-        choices: Models and recipes.
-        examples: Images to diagnose on.
-    """
+    """Answers for all users of the page; keeps nothing of any of them."""
 
     def __init__(self, choices: Choices, examples: Sequence[Path]) -> None:
         self.choices, self.examples = choices, examples
@@ -140,11 +125,7 @@ def python_lines(named: Named, caption: str = "") -> str:
 
 
 def zipped(answer: Answer, named: Named) -> bytes:
-    """A ZIP file of all of it.
-
-    Raises:
-        ValueError: There is no figure: only an exported file was run, or one of a vanilla model.
-    """
+    """A ZIP file of all of it."""
     if answer.traced is None or answer.recipe is None:
         raise ValueError("There is no figure to download: only an exported file was run, without its model.")
     canvas = answer.traced.canvas(look=Look(caption=answer.change))

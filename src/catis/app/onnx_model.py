@@ -20,21 +20,13 @@ from catis.recipes import Recipe
 
 @dataclass(frozen=True)
 class OnnxModel:
-    """An exported model.
-
-    Attributes:
-        path: The file.
-        preprocessing: How it wants its images.
-        labels: What its classes are called; empty if nobody said.
-        recipe: What was on the model when it was exported; None if it was vanilla.
-        session: Of ONNX Runtime.
-    """
+    """An exported model."""
 
     path: Path
-    preprocessing: Preprocessing
-    labels: tuple[str, ...]
-    recipe: Recipe | None
-    session: Any
+    preprocessing: Preprocessing  # how it wants its images
+    labels: tuple[str, ...]  # what its classes are called; empty if nobody said
+    recipe: Recipe | None  # what was on the model when it was exported; None if it was vanilla
+    session: Any  # of ONNX Runtime
 
     def logits(self, images: NDArray[np.float32]) -> NDArray[np.float32]:
         """(B, classes) of (B, 3, H, W) prepared images."""
@@ -43,12 +35,7 @@ class OnnxModel:
 
 
 def open_onnx(path: Path) -> OnnxModel:
-    """Open a file and read how it wants its images.
-
-    Raises:
-        MissingExtraError: ONNX Runtime is not installed.
-        ValueError: No such file, no ONNX file, or one that does not say how it wants its images.
-    """
+    """Open a file and read how it wants its images."""
     require("an ONNX file", "export", "onnxruntime")
     if not path.is_file():
         raise ValueError(f"{path}: there is no such file")

@@ -23,13 +23,7 @@ def _as_file(payload: Any) -> Photo | None:
 
 
 def build_page(desk: Desk, examples: Sequence[Path], curves: str) -> gr.Blocks:
-    """The page, not yet served.
-
-    Args:
-        desk: What answers.
-        examples: Images to try.
-        curves: HTML of the second tab.
-    """
+    """The page, not yet served."""
     with gr.Blocks(title="catis", analytics_enabled=False, delete_cache=(FORGET, FORGET)) as page:
         gr.HTML(INTRODUCTION)
         with gr.Row():

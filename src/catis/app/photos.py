@@ -25,11 +25,7 @@ class Photo:
     prepared: dict[Preprocessing, Pixels] = field(default_factory=dict, compare=False)
 
     def pixels(self, preprocessing: Preprocessing) -> Pixels:
-        """(H, W, 3) bytes as a model wants them, turned as the camera says.
-
-        Raises:
-            ValueError: It is too large, or no image that can be read; the sentence is for the user.
-        """
+        """(H, W, 3) bytes as a model wants them, turned as the camera says; errors are sentences for the user."""
         if preprocessing not in self.prepared:
             self.prepared[preprocessing] = _read(self.path, preprocessing)
         return self.prepared[preprocessing]
@@ -51,15 +47,7 @@ def _read(path: Path, preprocessing: Preprocessing) -> Pixels:
 
 
 def find_examples(folder: Path | None, into: Path) -> list[Path]:
-    """At most 64 images, spread evenly.
-
-    Args:
-        folder: Where they are; None for images of the zoo's test set.
-        into: Where drawn ones are written.
-
-    Raises:
-        NoImagesError: The folder has no images.
-    """
+    """At most 64 images of a folder, spread evenly; without one, images of the zoo's test set, drawn into `into`."""
     if folder is not None:
         return [folder / name for name in ImageFolder(folder, limit=MOST_EXAMPLES).names]
     data = dataset("clean", split="test", n=MOST_EXAMPLES)

@@ -40,22 +40,13 @@ class Address:
 
 @contextmanager
 def served(choices: Choices, address: Address, examples: Path | None = None, curves: str = "") -> Iterator[str]:
-    """The page for the length of a with-block, and its address. Uploads lie in a folder that goes away with it.
-
-    Args:
-        choices: Models and recipes, from `catis.app.choices.load_choices`.
-        address: Where to listen.
-        examples: Folder of images to try; those of the zoo by default.
-        curves: HTML of the tab of accuracies.
-
-    Raises:
-        MissingExtraError: Gradio is not installed.
-        ValueError: The port is taken, or nobody knows the host.
-    """
+    """The page for the length of a with-block, and its address. Uploads lie in a folder that goes away with it."""
     require("catis app", "app", "gradio")
     _check_host(address.host)
     with tempfile.TemporaryDirectory(prefix="catis-app-") as folder:
-        os.environ.update(OFFLINE, GRADIO_TEMP_DIR=str(Path(folder) / "uploads"), NO_PROXY=_without_proxy())
+        # Gradio asks itself whether it runs; that must not go through a proxy that knows nothing of this machine.
+        direct = ",".join(filter(None, (os.environ.get("NO_PROXY", ""), "127.0.0.1", "localhost")))
+        os.environ.update(OFFLINE, GRADIO_TEMP_DIR=str(Path(folder) / "uploads"), NO_PROXY=direct)
         page = _build(choices, examples, Path(folder), curves)
         try:
             _, url, _ = page.launch(server_name=address.host, server_port=address.port, **_launch_options())
@@ -74,11 +65,6 @@ def _check_host(host: str) -> None:
         socket.getaddrinfo(host, None)
     except OSError as error:
         raise ValueError(f"--host {host}: no such address ({error}); 127.0.0.1 is this machine alone") from error
-
-
-def _without_proxy() -> str:
-    """Gradio asks itself whether it runs; that must not go through a proxy that knows nothing of this machine."""
-    return ",".join(filter(None, (os.environ.get("NO_PROXY", ""), "127.0.0.1", "localhost")))
 
 
 def _build(choices: Choices, examples: Path | None, folder: Path, curves: str) -> Any:

@@ -18,7 +18,7 @@ from catis.inference import shared_copy
 from catis.report.chart import draw_wrapping
 from catis.report.diagnosis import diagnosis_panels
 from catis.report.page import chart_figure, paragraph
-from catis.report.store import store_figure, usable_records
+from catis.report.store import scanned, store_figure
 from catis.report.tune import TUNE_FILE, points_table, read_tuned, tune_figure
 from catis.report.tune import answer as tuned_answer
 from catis.runs.store import Store
@@ -35,16 +35,12 @@ CAPTION = (
 
 
 def curves_view(folders: Sequence[Path]) -> str:
-    """Figures of all folders that hold something to draw.
-
-    Raises:
-        ValueError: No such folder, or a results store without a record that can be used.
-    """
+    """Figures of all folders that hold something to draw."""
     for folder in folders:
         if not folder.is_dir():
             raise ValueError(f"{folder} is not a folder: expected a results store, or what `catis tune` wrote")
     parts = [
-        _of_tuning(folder) if (folder / TUNE_FILE).is_file() else store_figure(usable_records(Store(folder)))
+        _of_tuning(folder) if (folder / TUNE_FILE).is_file() else store_figure(scanned(Store(folder))[0])
         for folder in folders
     ]
     return "".join(parts) or sentence(NOTHING)
@@ -60,11 +56,7 @@ def _of_tuning(folder: Path) -> str:
 def diagnosed(
     choices: Choices, settings: Settings, images: Sequence[Path], progress: Callable[[int, int], None] | None = None
 ) -> Diagnosis:
-    """The health check of the chosen model under the chosen reduction.
-
-    Raises:
-        ValueError: An exported file was chosen, which does not tell what happens inside it.
-    """
+    """The health check of the chosen model under the chosen reduction."""
     model = choices.models[settings.model]
     if isinstance(model, OnnxModel):
         raise ValueError("An exported file does not tell what happens inside it: choose the model it was made of.")

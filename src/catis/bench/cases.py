@@ -11,7 +11,7 @@ import torch
 from torch import Tensor, nn
 
 from catis import hosts
-from catis.bench.exported import load_exported
+from catis.bench.files import load_exported, noise
 from catis.bench.phases import time_phases
 from catis.bench.roofline import Flow, Roofline, token_flow
 from catis.bench.rows import Measured, macs_of
@@ -80,10 +80,8 @@ class Cases:
         return lambda: run(images)
 
     def _images(self, batch: int) -> Tensor:
-        """(B, 3, H, W) noise: what is in an image does not change the shapes."""
         shape = hosts.find(next(iter(self.variants.values()))).example_shape(batch)
-        source = torch.Generator().manual_seed(self.settings.seed)
-        return torch.randn(shape, generator=source).to(self.settings.place, self.settings.precision.weights)
+        return noise(shape, batch, self.settings.seed).to(self.settings.place, self.settings.precision.weights)
 
     def _compiled(self, variant: Reduction, images: Tensor, tell: Tell) -> _Ready:
         """Compile and run once; a failure is told in the row, and the other rows go on."""

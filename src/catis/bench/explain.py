@@ -17,35 +17,20 @@ _UNSATURATED = 1.25  # an image this many times dearer than at the largest batch
 
 @dataclass(frozen=True)
 class Evidence:
-    """What was measured of one row, in seconds per pass of a batch.
+    """What was measured of one row, in seconds per pass of a batch."""
 
-    Attributes:
-        batch_size: Images per pass.
-        vanilla: Vanilla's pass.
-        reduced: The reduced model's pass.
-        mac_ratio: Vanilla's multiply-adds over the reduced model's.
-        speedup: Median over rounds.
-        spread: Its quartiles.
-        roofline_vanilla: Vanilla's matrix products alone; None if they were not timed.
-        roofline_reduced: The reduced model's products alone.
-        phases: Parts of the reduced pass; None where they cannot be told apart.
-        larger: (batch size, seconds) of vanilla at the largest batch timed.
-        reading: Seconds to read and prepare a batch; None if no images were given.
-        formats: "int8 beside float32" where vanilla's numbers are of another format; empty where they are alike.
-    """
-
-    batch_size: int
-    vanilla: float
-    reduced: float
-    mac_ratio: float
-    speedup: float
-    spread: tuple[float, float] | None = None
-    roofline_vanilla: float | None = None
-    roofline_reduced: float | None = None
-    phases: Phases | None = None
-    larger: tuple[int, float] | None = None
-    reading: float | None = None
-    formats: str = ""
+    batch_size: int  # images per pass
+    vanilla: float  # vanilla's pass
+    reduced: float  # the reduced model's pass
+    mac_ratio: float  # vanilla's multiply-adds over the reduced model's
+    speedup: float  # median over rounds
+    spread: tuple[float, float] | None = None  # its quartiles
+    roofline_vanilla: float | None = None  # vanilla's matrix products alone; None if they were not timed
+    roofline_reduced: float | None = None  # the reduced model's products alone
+    phases: Phases | None = None  # parts of the reduced pass; None where they cannot be told apart
+    larger: tuple[int, float] | None = None  # (batch size, seconds) of vanilla at the largest batch timed
+    reading: float | None = None  # seconds to read and prepare a batch; None if no images were given
+    formats: str = ""  # "int8 beside float32" where vanilla's numbers are of another format; empty where they are alike
 
     @property
     def efficiency(self) -> float:

@@ -1,13 +1,17 @@
-"""Exported files as what is timed: what the JSON beside one says of it, and how it is run."""
+"""Exported files as what is timed: what the JSON beside one says of it, how it is run, and models exported for it."""
 
 from __future__ import annotations
 
+import importlib
 import json
+import tempfile
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, get_args
 
 import torch
+from torch import nn
 
 from catis.bench.settings import Runtime
 from catis.bench.variants import VANILLA
@@ -15,6 +19,7 @@ from catis.core.reduction import Reduction
 from catis.errors import require
 from catis.export.check import Runner
 from catis.export.contract import contract_file
+from catis.export.onnx_file import convert
 from catis.export.runtimes import openvino_runner, ort_runner, program_runner
 from catis.recipes import Recipe
 
@@ -29,28 +34,16 @@ _QUANTISED = {".onnx": b"QuantizeLinear", ".xml": b'type="FakeQuantize"'}
 
 @dataclass(frozen=True)
 class ExportedFile:
-    """A file that `catis export` wrote.
-
-    Attributes:
-        path: The file.
-        variant: What was on the model.
-        number_format: "int8" where products were quantised, else "float32".
-        model: Name of the model; empty where it had none.
-        shape: Of the input, batch first; None for a free batch.
-        macs: Multiply-adds of one image.
-        vanilla_macs: Those of its vanilla model.
-        tokens_last: Patch tokens after the last block.
-        parameters: Parameters of the model.
-    """
+    """A file that `catis export` wrote."""
 
     path: Path
-    variant: Reduction
-    number_format: str
-    model: str
-    shape: tuple[int | None, ...]
-    macs: int
-    vanilla_macs: int
-    tokens_last: int
+    variant: Reduction  # what was on the model
+    number_format: str  # "int8" where products were quantised, else "float32"
+    model: str  # name of the model; empty where it had none
+    shape: tuple[int | None, ...]  # of the input, batch first; None for a free batch
+    macs: int  # multiply-adds of one image
+    vanilla_macs: int  # those of its vanilla model
+    tokens_last: int  # patch tokens after the last block
     parameters: int
 
 
@@ -66,11 +59,7 @@ def runtime_for(path: Path, asked: Runtime | None) -> Runtime:
 
 
 def read_file(path: Path) -> ExportedFile:
-    """What a file and the JSON beside it say.
-
-    Raises:
-        ValueError: There is no such file, no JSON beside it, or one of an older catis.
-    """
+    """What a file and the JSON beside it say."""
     beside = contract_file(path)
     for needed in (path, beside):
         if not needed.is_file():
@@ -79,7 +68,9 @@ def read_file(path: Path) -> ExportedFile:
             )
     content: dict[str, Any] = json.loads(beside.read_text(encoding="utf-8"))
     if not {"cost", "model", "recipe", "input"} <= content.keys():
-        raise ValueError(f"{beside} does not say what the file costs: it is of another catis; export the model again")
+        raise ValueError(
+            f"{beside} does not say what the file costs: another version of catis wrote it; export the model again"
+        )
     recipe, cost = content["recipe"], content["cost"]
     vanilla = recipe is None or cost["gmacs"] == cost["vanilla_gmacs"]  # -r 0 removes nothing
     reduction = VANILLA if vanilla else Recipe.from_json(recipe, str(beside)).reduction
@@ -103,6 +94,27 @@ def load_file(path: Path, runtime: Runtime, threads: int) -> Runner:
         return program_runner(path)
     require("exported files", "openvino" if runtime == "openvino" else "export", runtime)
     return ort_runner(path, threads) if runtime == "onnxruntime" else openvino_runner(path, threads)
+
+
+def load_exported(
+    variants: Mapping[Reduction, nn.Module], runtime: Runtime, threads: int, tell: Callable[[str], None]
+) -> dict[Reduction, Runner]:
+    """Export every variant with a free batch, as `catis export` does, and load it."""
+    require("ONNX export", "export", "onnx", "onnxscript", "onnxruntime")
+    runners = {}
+    with tempfile.TemporaryDirectory(prefix="catis-bench-") as folder:
+        path = Path(folder) / "model.onnx"
+        for variant, model in variants.items():
+            tell(f"exporting {variant.method.name} r={variant.schedule}")
+            convert(model, path)
+            runners[variant] = load_file(path, runtime, threads)
+    return runners
+
+
+def describe_runtime(runtime: Runtime) -> str:
+    """Name and version."""
+    version: str = importlib.import_module(runtime).__version__
+    return f"{runtime} {version.split('-')[0]}"
 
 
 def _number_format(path: Path) -> str:

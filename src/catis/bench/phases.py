@@ -6,6 +6,7 @@ added to the model and only one block is held in memory.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass, fields, replace
 from typing import Any
 
@@ -29,21 +30,14 @@ from catis.native.accelerator import Compiled, accelerator_for
 
 @dataclass(frozen=True)
 class Phases:
-    """Seconds of one pass of a batch, summed over the blocks.
+    """Seconds of one pass of a batch, summed over the blocks."""
 
-    Attributes:
-        choose: Scoring and matching: the method's plan.
-        attention_map: The part of it that goes through the whole attention map, which the fused kernel never makes.
-        merge: Applying the plan.
-        bias: What the attention kernel takes longer because of the log-size bias.
-        unfused: What the model's own attention takes longer than the fused kernel; 0 if it is fused.
-    """
-
-    choose: float = 0.0
+    choose: float = 0.0  # scoring and matching: the method's plan
+    # The part of it that goes through the whole attention map, which the fused kernel never makes.
     attention_map: float = 0.0
-    merge: float = 0.0
-    bias: float = 0.0
-    unfused: float = 0.0
+    merge: float = 0.0  # applying the plan
+    bias: float = 0.0  # what the attention kernel takes longer because of the log-size bias
+    unfused: float = 0.0  # what the model's own attention takes longer than the fused kernel; 0 if it is fused
 
 
 def time_phases(
@@ -68,12 +62,19 @@ def time_phases(
     fused = attention_is_fused(model, images, precision)
     total, state, own_way = Phases(), None, False
 
+    def clock(step: Step) -> float:
+        def as_in_the_model() -> object:
+            with torch.no_grad(), precision.autocast(images.device):
+                return step()
+
+        return least_seconds(as_in_the_model, repeats, threads)
+
     def record(block: BlockRecord) -> None:
         nonlocal total, state, own_way
         own_way = own_way or block.view is None
         if block.view is not None and block.plan is not None:
-            clock = _Clock(precision, images.device, repeats, threads)
-            total = _add(total, _block(block.view, reduction.method, state, clock, fused))
+            parts = _block(block.view, reduction.method, state, clock, fused)
+            total = Phases(*(getattr(total, part.name) + getattr(parts, part.name) for part in fields(Phases)))
         state = block.state
 
     with torch.no_grad(), precision.autocast(images.device):
@@ -102,23 +103,6 @@ class _Count(TorchFunctionMode):
         return func(*args, **(kwargs or {}))
 
 
-@dataclass(frozen=True)
-class _Clock:
-    """Times a step as the model would run it."""
-
-    precision: Precision
-    device: torch.device
-    repeats: int
-    threads: int | None
-
-    def __call__(self, step: Step) -> float:
-        def as_in_the_model() -> object:
-            with torch.no_grad(), self.precision.autocast(self.device):
-                return step()
-
-        return least_seconds(as_in_the_model, self.repeats, self.threads)
-
-
 @record
 class _WatchedView(BlockView):
     """A view that notes whether the method asked who is attended to."""
@@ -130,7 +114,11 @@ class _WatchedView(BlockView):
         return super().attention_received()
 
 
-def _block(view: BlockView, method: Method, before: TokenState | None, clock: _Clock, fused: bool) -> Phases:
+Clock = Callable[[Step], float]
+"""Seconds of a step as the model would run it."""
+
+
+def _block(view: BlockView, method: Method, before: TokenState | None, clock: Clock, fused: bool) -> Phases:
     view = replace(view, explain=False)  # a watched model explains itself, a running one does not
     known = {field.name: getattr(view, field.name) for field in fields(view)}
     asked: list[bool] = []
@@ -158,7 +146,3 @@ def _block(view: BlockView, method: Method, before: TokenState | None, clock: _C
 def _attention_received(view: BlockView, accelerator: Compiled | None) -> Tensor:
     received = None if accelerator is None else accelerator.attention_received(view)
     return view.attention_received() if received is None else received
-
-
-def _add(first: Phases, second: Phases) -> Phases:
-    return Phases(*(getattr(first, field.name) + getattr(second, field.name) for field in fields(Phases)))

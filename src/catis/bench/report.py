@@ -17,86 +17,47 @@ class Row:
     """One variant at one batch size. Times are milliseconds per pass of a batch; None was not or could not be measured.
 
     The first seven names are timm's, so that files join with those of its benchmark.py.
-
-    Attributes:
-        model: Name of the model.
-        infer_img_size: Side of the input.
-        infer_samples_per_sec: Images per second over all timed passes.
-        infer_step_time: Mean time.
-        infer_batch_size: Images per pass.
-        param_count: Millions of parameters.
-        infer_gmacs: Giga multiply-adds per image.
-        method: Method, or "vanilla".
-        r: Tokens per block, as asked for.
-        torchcompile: Whether it ran under torch.compile, as did its vanilla.
-        tokens_last: Patch tokens after the last block.
-        gmacs_ratio: Vanilla's multiply-adds over its own.
-        file: Name of the exported file that ran; empty for a model.
-        number_format: Of that file's products: float32 or int8.
-        speedup: Median over rounds of vanilla's time over its own in the same round.
-        speedup_low: First quartile.
-        speedup_high: Third quartile.
-        efficiency: speedup / gmacs_ratio.
-        suspicious: Efficiency above 1.1.
-        roofline_speedup: The same for the matrix products alone: the most that any implementation could reach here.
-        roofline_ms: Time of these products.
-        p50_ms: Median time.
-        p90_ms: Time that nine passes of ten stay below.
-        p99_ms: Time that 99 of 100 stay below.
-        rounds: Timed passes.
-        peak_memory_mb: Most that a pass allocates at once, weights and input not counted.
-        lost_ms: Time beyond vanilla's over the MAC ratio; the five that follow add up to it.
-        products_ms: Matrix products that take longer than their share of multiply-adds.
-        choosing_ms: Choosing tokens.
-        merging_ms: Merging and evicting them.
-        bias_ms: What the attention kernel takes longer because of the log-size bias.
-        rest_ms: What is left: norms, activations, calls.
-        attention_map_ms: The part of choosing that goes through the attention map a second time.
-        unfused_ms: What the model's own attention takes longer than the fused kernel.
-        compile_seconds: First pass under torch.compile.
-        reading_ms: Reading and preparing a batch, if images were given.
-        reasons: Why it is not as fast as its multiply-adds promise.
-        error: Why nothing was measured.
     """
 
-    model: str
-    infer_img_size: int
-    infer_samples_per_sec: float | None
-    infer_step_time: float | None
-    infer_batch_size: int
-    param_count: float
-    infer_gmacs: float
-    method: str
-    r: str
-    torchcompile: bool
-    tokens_last: int
-    gmacs_ratio: float
-    file: str = ""
-    number_format: str = ""
-    speedup: float | None = None
-    speedup_low: float | None = None
-    speedup_high: float | None = None
-    efficiency: float | None = None
-    suspicious: bool = False
+    model: str  # name of the model
+    infer_img_size: int  # side of the input
+    infer_samples_per_sec: float | None  # images per second over all timed passes
+    infer_step_time: float | None  # mean time
+    infer_batch_size: int  # images per pass
+    param_count: float  # millions of parameters
+    infer_gmacs: float  # giga multiply-adds per image
+    method: str  # method, or "vanilla"
+    r: str  # tokens per block, as asked for
+    torchcompile: bool  # whether it ran under torch.compile, as did its vanilla
+    tokens_last: int  # patch tokens after the last block
+    gmacs_ratio: float  # vanilla's multiply-adds over its own
+    file: str = ""  # name of the exported file that ran; empty for a model
+    number_format: str = ""  # of that file's products: float32 or int8
+    speedup: float | None = None  # median over rounds of vanilla's time over its own in the same round
+    speedup_low: float | None = None  # first quartile
+    speedup_high: float | None = None  # third quartile
+    efficiency: float | None = None  # speedup / gmacs_ratio
+    suspicious: bool = False  # efficiency above 1.1
+    # The same for the matrix products alone: the most that any implementation could reach here.
     roofline_speedup: float | None = None
-    roofline_ms: float | None = None
-    p50_ms: float | None = None
-    p90_ms: float | None = None
-    p99_ms: float | None = None
-    rounds: int = 0
-    peak_memory_mb: float | None = None
-    lost_ms: float | None = None
-    products_ms: float | None = None
-    choosing_ms: float | None = None
-    merging_ms: float | None = None
-    bias_ms: float | None = None
-    rest_ms: float | None = None
-    attention_map_ms: float | None = None
-    unfused_ms: float | None = None
-    compile_seconds: float | None = None
-    reading_ms: float | None = None
-    reasons: tuple[str, ...] = ()
-    error: str = ""
+    roofline_ms: float | None = None  # time of these products
+    p50_ms: float | None = None  # median time
+    p90_ms: float | None = None  # time that nine passes of ten stay below
+    p99_ms: float | None = None  # time that 99 of 100 stay below
+    rounds: int = 0  # timed passes
+    peak_memory_mb: float | None = None  # most that a pass allocates at once, weights and input not counted
+    lost_ms: float | None = None  # time beyond vanilla's over the MAC ratio; the five that follow add up to it
+    products_ms: float | None = None  # matrix products that take longer than their share of multiply-adds
+    choosing_ms: float | None = None  # choosing tokens
+    merging_ms: float | None = None  # merging and evicting them
+    bias_ms: float | None = None  # what the attention kernel takes longer because of the log-size bias
+    rest_ms: float | None = None  # what is left: norms, activations, calls
+    attention_map_ms: float | None = None  # the part of choosing that goes through the attention map a second time
+    unfused_ms: float | None = None  # what the model's own attention takes longer than the fused kernel
+    compile_seconds: float | None = None  # first pass under torch.compile
+    reading_ms: float | None = None  # reading and preparing a batch, if images were given
+    reasons: tuple[str, ...] = ()  # why it is not as fast as its multiply-adds promise
+    error: str = ""  # why nothing was measured
 
 
 @dataclass(frozen=True)
@@ -117,7 +78,9 @@ class Report:
     def to_csv(self) -> str:
         """One line per row, the rig in the last columns."""
         lines = [{**asdict(row), "reasons": " | ".join(row.reasons), **self.rig} for row in self.rows]
-        return Table(list(lines[0]), [[_short(value) for value in line.values()] for line in lines]).csv()
+        # Five digits are more than a timing has.
+        rows = [[float(f"{v:.5g}") if isinstance(v, float) else v for v in line.values()] for line in lines]
+        return Table(list(lines[0]), rows).csv()
 
     def to_json(self) -> str:
         """Rows and rig."""
@@ -132,8 +95,3 @@ def write_results(report: Report, path: Path) -> None:
 def _shown(value: Any) -> str:
     """Three digits, for a reader; nothing for what was not measured."""
     return "" if value is None else f"{value:.3g}" if isinstance(value, float) else str(value)
-
-
-def _short(value: Any) -> Any:
-    """Five digits are more than a timing has."""
-    return float(f"{value:.5g}") if isinstance(value, float) else value

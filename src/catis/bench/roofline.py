@@ -15,17 +15,11 @@ from catis.hosts.cost import ModelCost
 
 
 class BlockFlow(NamedTuple):
-    """Tokens of one block, prefix included.
+    """Tokens of one block, prefix included."""
 
-    Attributes:
-        entering: Those that enter it; they have keys and values.
-        querying: Those that have a query and an output; all that enter, but for a last block for the head alone.
-        leaving: Those that reach its MLP.
-    """
-
-    entering: int
-    querying: int
-    leaving: int
+    entering: int  # those that enter it; they have keys and values
+    querying: int  # those that have a query and an output; all that enter, but for a last block for the head alone
+    leaving: int  # those that reach its MLP
 
 
 Flow = tuple[BlockFlow, ...]
@@ -48,11 +42,6 @@ class Roofline:
 
     Every block has its own random weights, as in a model, so that they are read from memory as often. Attention is the
     fused kernel, without a bias. Left out: norms, activations, residual sums, the classifier, and all of the matching.
-
-    Args:
-        cost: Sizes of the model.
-        dtype: Number format of the products.
-        device: Where.
 
     Example:
         >>> import timm, catis

@@ -43,47 +43,25 @@ def macs_of(model: nn.Module) -> int:
 
 @dataclass(frozen=True)
 class Measured:
-    """One variant in one case, as it was measured.
+    """One variant in one case, as it was measured."""
 
-    Attributes:
-        variant: Which model: what is on it, as it was asked for.
-        batch_size: Images per pass.
-        compiled: Whether under torch.compile.
-        macs: Multiply-adds per image.
-        tokens_last: Patch tokens after the last block.
-        seconds: Of each timed pass; empty if it failed.
-        roofline: Seconds of its matrix products alone in the same rounds; empty if not timed.
-        phases: Parts of the pass; None where they were not timed.
-        peak: Bytes; None if not taken.
-        compile_seconds: Of the first pass under torch.compile.
-        problem: Why it failed.
-        file: Name of the exported file that was run; empty for a model.
-        number_format: "int8" where its products are quantised.
-    """
-
-    variant: Reduction
-    batch_size: int
-    compiled: bool
-    macs: int
-    tokens_last: int
-    seconds: Sequence[float] = ()
-    roofline: Sequence[float] = ()
-    phases: Phases | None = None
-    peak: int | None = None
-    compile_seconds: float | None = None
-    problem: str = ""
-    file: str = ""
-    number_format: str = "float32"
+    variant: Reduction  # which model: what is on it, as it was asked for
+    batch_size: int  # images per pass
+    compiled: bool  # whether under torch.compile
+    macs: int  # multiply-adds per image
+    tokens_last: int  # patch tokens after the last block
+    seconds: Sequence[float] = ()  # of each timed pass; empty if it failed
+    roofline: Sequence[float] = ()  # seconds of its matrix products alone in the same rounds; empty if not timed
+    phases: Phases | None = None  # parts of the pass; None where they were not timed
+    peak: int | None = None  # bytes; None if not taken
+    compile_seconds: float | None = None  # of the first pass under torch.compile
+    problem: str = ""  # why it failed
+    file: str = ""  # name of the exported file that was run; empty for a model
+    number_format: str = "float32"  # "int8" where its products are quantised
 
 
 def rows_of(measured: Sequence[Measured], facts: Facts, reading: float | None = None) -> Iterator[Row]:
-    """Rows, each compared with vanilla at the same batch size and in the same state of compilation.
-
-    Args:
-        measured: All cases.
-        facts: Of the model.
-        reading: Seconds to read and prepare an image.
-    """
+    """Rows, each compared with vanilla at the same batch size and in the same state of compilation."""
     baselines = [row for row in measured if row.variant == VANILLA]
     for row in measured:
         vanilla = _baseline(row, baselines)

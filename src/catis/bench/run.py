@@ -13,7 +13,7 @@ from torch import nn
 
 from catis import __version__, hosts
 from catis.bench.cases import Cases, Tell
-from catis.bench.exported import describe_runtime
+from catis.bench.files import describe_runtime
 from catis.bench.report import Report
 from catis.bench.rows import Facts, Measured, rows_of
 from catis.bench.settings import Settings
@@ -36,11 +36,8 @@ def bench_model(
 
     Args:
         model: A supported model; it is not changed.
-        settings: What to run.
         name: What to call it in the rows.
         data: A folder of images, to tell whether reading them would take longer than the model.
-        workers: Threads that read them.
-        progress: Told what is going on, and which share of all is done.
 
     Example:
         >>> from catis.bench.settings import Protocol
@@ -69,15 +66,7 @@ def bench_model(
 def seconds_per_image(root: str | Path, model: nn.Module, workers: int, limit: int = 64, repeats: int = 3) -> float:
     """Wall-clock seconds to decode, resize, crop and normalise one image, with some threads at work.
 
-    Args:
-        root: A folder of images.
-        model: Whose preprocessing is used.
-        workers: Threads that read.
-        limit: Images to read, spread over the folder.
-        repeats: Passes over them; the shortest counts. Files are in the page cache by then: a slow disk is not seen.
-
-    Raises:
-        NoImagesError: None of them could be read.
+    The shortest of the passes counts. Files are in the page cache by then: a slow disk is not seen.
 
     Example:
         >>> import tempfile
@@ -133,6 +122,4 @@ def _chosen_by(settings: Settings) -> str:
     """What decides which tokens go, in eager rows."""
     if settings.runtime != "torch":
         return describe_runtime(settings.runtime)
-    if settings.place.type != "cpu":
-        return "PyTorch"
-    return describe() if settings.precision.name == "float32" else "PyTorch"
+    return describe() if settings.place.type == "cpu" and settings.precision.name == "float32" else "PyTorch"

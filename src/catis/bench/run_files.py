@@ -13,8 +13,7 @@ import torch
 
 from catis import __version__, models
 from catis.bench.cases import Tell
-from catis.bench.exported import describe_runtime
-from catis.bench.files import ExportedFile, load_file, noise, read_file, runtime_for
+from catis.bench.files import ExportedFile, describe_runtime, load_file, noise, read_file, runtime_for
 from catis.bench.inside import seconds_of_products
 from catis.bench.report import Report
 from catis.bench.rows import Facts, Measured, rows_of
@@ -41,15 +40,11 @@ def bench_files(
     """Time files that `catis export` wrote against vanilla's.
 
     Args:
-        files: What to time.
-        protocol: How many passes.
         vanilla: Files of the vanilla model, of each number format where there are several. Where none is given, the
             model that the JSON beside the first file names is exported with random weights.
         runtime: What runs them; by default the one that the first file's ending names.
         threads: Threads; by default PyTorch's.
-        seed: Of the input and of the order within the rounds.
         causes: Ask the runtime how long the products take, for the reasons.
-        progress: Told what is going on, and which share of all is done.
 
     Raises:
         ValueError: A file is not there, is not run by the runtime, or has another vanilla model than the others.
@@ -87,7 +82,7 @@ def _exported_vanilla(like: ExportedFile, folder: Path) -> ExportedFile:
     write_contract(path, model, ExportReport(path, shape, True, wrapped.output, ()))
     made = read_file(path)
     if (made.vanilla_macs, made.shape[1:]) != (like.vanilla_macs, like.shape[1:]):
-        raise ValueError(f"{like.path} was made of another {like.model} than the one that its name gives; {advice}")
+        raise ValueError(f"{like.path} was made of another {like.model} than this name stands for; {advice}")
     return made
 
 
@@ -124,8 +119,8 @@ def _products(
     runners: Mapping[ExportedFile, Runner], runtime: Runtime, batch: int, threads: int, seed: int
 ) -> dict[ExportedFile, float]:
     """Seconds that the products of a pass take, of every file whose runtime tells."""
-    found = {file: seconds_of_products(file.path, runtime, noise(file.shape, batch, seed), threads) for file in runners}
-    return {file: seconds for file, seconds in found.items() if seconds is not None}
+    told = {file: seconds_of_products(file.path, runtime, noise(file.shape, batch, seed), threads) for file in runners}
+    return {file: seconds for file, seconds in told.items() if seconds is not None}
 
 
 def _measured(file: ExportedFile, batch: int, seconds: Sequence[float], products: float | None) -> Measured:

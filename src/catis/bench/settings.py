@@ -20,19 +20,12 @@ DTYPES = {"float32": torch.float32, "float16": torch.float16, "bfloat16": torch.
 
 @dataclass(frozen=True)
 class Protocol:
-    """How many passes are run.
+    """How many passes are run."""
 
-    Attributes:
-        batch_sizes: Images per pass; None is 1 and 8 on CPU, 1 and 64 on CUDA.
-        warmup: Untimed passes before the first timed one.
-        rounds: Timed passes.
-        max_seconds: Time limit per row; None for no limit.
-    """
-
-    batch_sizes: tuple[int, ...] | None = None
-    warmup: int = 2
-    rounds: int = 31
-    max_seconds: float | None = None
+    batch_sizes: tuple[int, ...] | None = None  # images per pass; None is 1 and 8 on CPU, 1 and 64 on CUDA
+    warmup: int = 2  # untimed passes before the first timed one
+    rounds: int = 31  # timed passes
+    max_seconds: float | None = None  # time limit per row; None for no limit
 
 
 PRESETS = {
@@ -47,17 +40,13 @@ PRESETS = {
 class Precision:
     """Number formats.
 
-    Attributes:
-        model_dtype: Of weights and input.
-        amp_dtype: Of autocast; None without it.
-
     Example:
         >>> Precision(amp_dtype="bfloat16").name
         'amp_bfloat16'
     """
 
-    model_dtype: str = "float32"
-    amp_dtype: str | None = None
+    model_dtype: str = "float32"  # of weights and input
+    amp_dtype: str | None = None  # of autocast; None without it
 
     def __post_init__(self) -> None:
         """Check the names."""
@@ -66,7 +55,7 @@ class Precision:
             if given not in DTYPES and not (option == "amp_dtype" and given is None):
                 raise ValueError(f"{option}={given!r}: expected one of {', '.join(DTYPES)}")
         if self.amp_dtype is not None and self.model_dtype != "float32":
-            raise ValueError(f"amp with model_dtype={self.model_dtype!r}: autocast is for float32 weights; take one")
+            raise ValueError(f"amp with model_dtype={self.model_dtype!r}: autocast is for float32 weights; drop one")
 
     @property
     def name(self) -> str:
@@ -92,19 +81,6 @@ class Precision:
 class Settings:
     """Everything that is varied, and everything that is held.
 
-    Attributes:
-        methods: Methods to time beside vanilla.
-        amounts: Tokens per block, in any spelling of `catis.apply`; None is four fifths of the patches over the depth.
-        protocol: How many passes.
-        compiled: False for eager rows, True for rows under torch.compile, each against vanilla in the same state.
-        device: Where.
-        precision: Number formats.
-        threads: Threads of PyTorch on CPU; None for those it is set to.
-        seed: Of the input and of the order within the rounds.
-        causes: Also time the parts of a pass, for the reasons, and take the peak memory; of PyTorch only.
-        recipes: Timed too, as they are; with one, methods may be empty.
-        runtime: "torch", or "onnxruntime" or "openvino": then all variants run as exported files.
-
     Example:
         >>> Settings(methods=("tome",), protocol=PRESETS["paper"]).protocol.rounds
         200
@@ -114,17 +90,19 @@ class Settings:
         ValueError: methods=(): expected at least one beside vanilla
     """
 
-    methods: tuple[str, ...]
+    methods: tuple[str, ...]  # methods to time beside vanilla
+    # Tokens per block, in any spelling of `catis.apply`; None is four fifths of the patches over the depth.
     amounts: tuple[RLike, ...] | None = None
-    protocol: Protocol = PRESETS["quick"]
+    protocol: Protocol = PRESETS["quick"]  # how many passes
+    # False for eager rows, True for rows under torch.compile, each against vanilla in the same state.
     compiled: tuple[bool, ...] = (False,)
-    device: str = "cpu"
-    precision: Precision = Precision()
-    threads: int | None = None
-    seed: int = 0
-    causes: bool = True
-    recipes: tuple[Recipe, ...] = ()
-    runtime: Runtime = "torch"
+    device: str = "cpu"  # where
+    precision: Precision = Precision()  # number formats
+    threads: int | None = None  # threads of PyTorch on CPU; None for those it is set to
+    seed: int = 0  # of the input and of the order within the rounds
+    causes: bool = True  # also time the parts of a pass, for the reasons, and take the peak memory; of PyTorch only
+    recipes: tuple[Recipe, ...] = ()  # timed too, as they are; with one, methods may be empty
+    runtime: Runtime = "torch"  # "torch", or "onnxruntime" or "openvino": then all variants run as exported files
 
     def __post_init__(self) -> None:
         """Check what no other part would refuse."""

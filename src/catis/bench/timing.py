@@ -48,12 +48,9 @@ def time_rounds(
     each step once untimed before each timed pass, so that none pays for the caches that another left cold.
 
     Args:
-        steps: What to time, by name.
-        rounds: Timed passes of each step.
         warmup: Untimed passes of each step before the first round.
         max_seconds: Time limit per step, warm-up not counted; it ends the rounds early, but not before three.
         threads: Threads of PyTorch; those it is set to by default.
-        seed: Of the order within the rounds.
         progress: Told after each round how many of all are done.
 
     Example:
@@ -143,8 +140,8 @@ def _spent(elapsed: float, done: int, steps: int, max_seconds: float | None) -> 
 def peak_bytes(step: Step, device: torch.device) -> int:
     """Most that PyTorch's allocator held at once during a pass, above what was there before it (weights, input).
 
-    On CPU every allocation and release is read from the profiler. What catis decides with on CPU, NumPy's arrays
-    or the working memory of its compiled functions (one image per thread), is not in it: small beside the tokens.
+    On CPU every allocation and release is read from the profiler. The working memory of catis' compiled functions
+    (one image per thread) is not in it: small beside the tokens.
     On CUDA it is `torch.cuda.max_memory_allocated`.
 
     Example:
@@ -184,7 +181,5 @@ def _quiet_profiler() -> Iterator[None]:
     try:
         yield
     finally:
-        if before is None:
-            del os.environ[name]
-        else:
-            os.environ[name] = before
+        os.environ.pop(name)
+        os.environ.update({} if before is None else {name: before})

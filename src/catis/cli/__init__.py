@@ -22,8 +22,7 @@ from catis.cli.demo import demo_command
 from catis.cli.diagnose import diagnose_command
 from catis.cli.eval import eval_command
 from catis.cli.export import export_command
-from catis.cli.gmacs import gmacs_command
-from catis.cli.listing import methods_command, recipes_command
+from catis.cli.listing import gmacs_command, methods_command, recipes_command
 from catis.cli.results import report_command, results_command
 from catis.cli.show import show_command
 from catis.cli.sweep import sweep_command

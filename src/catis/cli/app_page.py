@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-import time
+from contextlib import suppress
 from pathlib import Path
+from threading import Event
 from typing import Annotated
 
 import typer
@@ -77,13 +78,5 @@ def app_command(
         console.print(f"[yellow]note:[/yellow] whoever can reach {host} can use this page")
     with served(choices, address, images, curves) as url:
         console.print(f"open {url} in a browser; Ctrl-C ends it", markup=False)
-        _wait()
-
-
-def _wait() -> None:
-    """Until Ctrl-C."""
-    try:
-        while True:
-            time.sleep(3600)
-    except KeyboardInterrupt:
-        return
+        with suppress(KeyboardInterrupt):
+            Event().wait()

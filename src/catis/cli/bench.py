@@ -58,19 +58,21 @@ def bench_command(
     runtime: Annotated[
         Literal["torch", "onnxruntime", "openvino"] | None,
         shared.of_computing(
-            help="What runs the models: torch, or the others on exported files; of a file what it is for."
+            help="What runs the models: torch, or the others after export. A file is run by what it was made for."
         ),
     ] = None,
     vanilla: Annotated[
         list[Path] | None,
-        of_files("--vanilla", metavar="FILE", help="Vanilla's own file; may be repeated, such as float and int8."),
+        of_files(
+            "--vanilla", metavar="FILE", help="The vanilla model's file; may be repeated, such as float and int8."
+        ),
     ] = None,
     beside: Annotated[
         list[Path] | None, of_files("--with", metavar="FILE", help="Further file to time with it; may be repeated.")
     ] = None,
-    amp: Annotated[bool, shared.of_computing("--amp", help="Autocast.")] = False,
+    amp: Annotated[bool, shared.of_computing("--amp", help="Mixed precision.")] = False,
     amp_dtype: Annotated[str | None, shared.of_computing(help="Of --amp; float16 on CUDA, bfloat16 on CPU.")] = None,
-    model_dtype: Annotated[str, shared.of_computing(help="float32, bfloat16 or float16.")] = "float32",
+    model_dtype: Annotated[str, shared.of_computing(help="Of the model: float32, bfloat16 or float16.")] = "float32",
     device: shared.Device = None,
     threads: shared.Threads = None,
     img_size: shared.ImageSize = None,

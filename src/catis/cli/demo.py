@@ -24,7 +24,9 @@ KIND = "demo"
 def demo_command(
     quick: Annotated[bool, typer.Option("--quick", help="20 seconds on few images: to see that it works.")] = False,
     full: Annotated[bool, typer.Option("--full", help="480 images per view, ten times the work.")] = False,
-    seed: Annotated[str, typer.Option(metavar="N", help="Other seeds are other images of the same kind.")] = "0",
+    seed: Annotated[
+        int, typer.Option(min=0, max=2**32 - 1, metavar="N", help="Other seeds are other images of the same kind.")
+    ] = 0,
     output: Annotated[
         Path, output_option("Folder to write; an older demo there is replaced.", "--out", metavar="DIR")
     ] = Path("catis-demo"),
@@ -41,9 +43,9 @@ def demo_command(
     """
     if quick and full:
         raise ValueError("--quick and --full were given: expected one of them, or neither")
-    from catis.demo.settings import DEFAULT, FULL, QUICK, parse_seed
+    from catis.demo.settings import DEFAULT, FULL, QUICK
 
-    settings = replace(QUICK if quick else FULL if full else DEFAULT, seed=parse_seed(seed))
+    settings = replace(QUICK if quick else FULL if full else DEFAULT, seed=seed)
     target = check_folder(output, KIND)
     try:
         show_demo(settings, target, Console(highlight=False))

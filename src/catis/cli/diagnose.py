@@ -41,7 +41,7 @@ def diagnose_command(
     corruption: Annotated[
         str, shared.of_images(metavar="NAME", help="Any of the 15 ImageNet-C corruptions.")
     ] = "gaussian_noise",
-    severity: Annotated[int, shared.of_images(min=1, max=5, help="Of the corruption.")] = 5,
+    severity: Annotated[int, shared.of_images(min=1, max=5, help="Severity of the corruption.")] = 5,
     seed: shared.Seed = 0,
     batch_size: shared.BatchSize = 16,
     crop_pct: shared.CropShare = None,
@@ -66,7 +66,7 @@ def diagnose_command(
     from catis.registry import create_method
     from catis.report.diagnosis import save_figure
 
-    console = Console()
+    console = Console(highlight=False, soft_wrap=True)
     probed = method or ("catis" if budget is None else BUDGET_METHOD)
     probe: dict[str, Any] = {"method": probed, "r": amount, **options}
     if recipe is not None:
@@ -85,7 +85,7 @@ def diagnose_command(
     show(diagnosis, model, console, table)
     diagnosis.save(report)
     save_figure(diagnosis, figure)
-    console.print(f"wrote {report} and {figure}", highlight=False, soft_wrap=True)
+    console.print(f"wrote {report} and {figure}")
     if not diagnosis.complete:
         raise typer.Exit(shared.INTERRUPTED)
 
@@ -97,15 +97,15 @@ def show(diagnosis: Diagnosis, model: str, console: Console, table: bool) -> Non
         verdict.state, "red"
     )
     title = f"{model}, {diagnosis.method} {diagnosis.r}, {diagnosis.n} images{state}"
-    console.print(f"[bold {colour}]{verdict.state}[/bold {colour}]: {escape(title)}", highlight=False, soft_wrap=True)
+    console.print(f"[bold {colour}]{verdict.state}[/bold {colour}]: {escape(title)}")
     for line in (verdict.reasons[0], "; ".join([*verdict.reasons[1:], _critical(diagnosis)])):
-        console.print(f"  {line}", highlight=False, markup=False, soft_wrap=True)
+        console.print(f"  {line}", markup=False)
     if table:
         _show_tables(diagnosis, title, console)
     for name, reason in diagnosis.broken[:10]:
-        console.print(f"[yellow]not read:[/yellow] {escape(f'{name}: {reason}')}", highlight=False, soft_wrap=True)
+        console.print(f"[yellow]not read:[/yellow] {escape(f'{name}: {reason}')}")
     if diagnosis.broken:
-        console.print(f"{len(diagnosis.broken)} images could not be read and were left out", highlight=False)
+        console.print(f"{len(diagnosis.broken)} images could not be read and were left out")
 
 
 def _show_tables(diagnosis: Diagnosis, title: str, console: Console) -> None:
@@ -123,7 +123,6 @@ def _show_tables(diagnosis: Diagnosis, title: str, console: Console) -> None:
         console.print(
             f"distortion: beta {fit.beta:.3f} [{fit.beta_low:.3f}, {fit.beta_high:.3f}], R2 {fit.r_squared:.3f} against"
             f" {fit.linear_r_squared:.3f} of a straight line (p {fit.p_value:.2g}): {fit.growth}",
-            highlight=False,
             markup=False,
         )
 

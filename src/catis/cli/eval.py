@@ -78,7 +78,7 @@ def eval_command(
     output: Annotated[
         Path | None, shared.output_option("File for the results, with timm's columns first.", "--results-file")
     ] = None,
-    results_format: Annotated[Literal["csv", "json"], shared.of_results(help="Format of that file.")] = "csv",
+    results_format: Annotated[Literal["csv", "json"], shared.of_results(help="Format of the --output file.")] = "csv",
     cache: shared.Cache = None,
     no_cache: Annotated[bool, shared.of_computing("--no-cache", help="Keep no prepared images on the disk.")] = False,
     cache_limit: shared.CacheLimit = 20.0,

@@ -74,7 +74,7 @@ def export_command(
         Layout | None, of_server("--layout", help="Also write a model repository for Triton or OpenVINO Model Server.")
     ] = None,
     repository: Annotated[
-        Path | None, of_server("--repository", metavar="DIR", help="Where; beside the file by default.")
+        Path | None, of_server("--repository", metavar="DIR", help="Its folder; beside the file by default.")
     ] = None,
     openvino: Annotated[bool, of_check("--openvino", help="Check the ONNX file in OpenVINO as well.")] = False,
     tolerance: Annotated[

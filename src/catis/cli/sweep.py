@@ -35,7 +35,7 @@ def sweep_command(
 ) -> None:
     """Run models x methods x r x data sets from a plan file, into one store; what is done is skipped.
 
-    Options stand before what the plan says: --store, --limit and --threads replace its own.
+    --store, --limit and --threads replace what the plan says.
 
     Example: catis sweep plans/table1.toml --dry-run --only 'deit3-b*'
     """
@@ -54,7 +54,7 @@ def sweep_command(
     from catis.sweep.ray_cluster import run_on_ray
     from catis.sweep.table import PlanError
 
-    console = Console()
+    console = Console(highlight=False, soft_wrap=True)
     read = read_plan(plan)
     jobs = expand(read, limit=limit, only=only or ["*"], skip=skip or [])
     place, threads = store or read.store, threads or read.defaults.threads

@@ -22,14 +22,7 @@ SHOWN = 10
 
 
 class ShownEvents(Events):
-    """A bar over all runs, weighed by their multiply-adds, and a line for each run that ends.
-
-    Args:
-        console: Where it goes.
-        jobs: All runs.
-        work: Of each run, GMACs times images.
-        strict: Whether the first failure ends everything.
-    """
+    """A bar over all runs, weighed by their work (GMACs times images), and a line for each run that ends."""
 
     def __init__(self, console: Console, jobs: Sequence[Job], work: Sequence[float], *, strict: bool = False) -> None:
         super().__init__()
@@ -72,25 +65,25 @@ class ShownEvents(Events):
 
     def lost(self, job: Job, reason: str) -> None:
         """Say so."""
-        self._line(f"[yellow]worker lost, begun again:[/yellow] {escape(job.label)}: {escape(reason)}")
+        self._console.print(f"[yellow]worker lost, begun again:[/yellow] {escape(job.label)}: {escape(reason)}")
 
     def noted(self, note: str) -> None:
         """Say it."""
-        self._line(f"[yellow]note:[/yellow] {escape(note)}")
+        self._console.print(f"[yellow]note:[/yellow] {escape(note)}")
 
     def finished(self, job: Job, record: Record) -> None:
         """Say what came out."""
         super().finished(job, record)
         self._end(job)
         same = "" if record.agreement is None else f", agreement {record.agreement:.1f} %"
-        self._line(
+        self._console.print(
             f"{self._place()} {escape(job.label)}: top-1 {record.top1:.2f} % (n={record.n_read}){same}, "
             f"{record.gmacs:.2f} GMACs, {record.environment['seconds']:.1f} s"
         )
         for name, reason in record.broken[:SHOWN]:
-            self._line(f"[yellow]not read:[/yellow] {escape(f'{name}: {reason}')}")
+            self._console.print(f"[yellow]not read:[/yellow] {escape(f'{name}: {reason}')}")
         if record.n_broken > SHOWN:
-            self._line(f"... {record.n_broken} in all, each named in the record")
+            self._console.print(f"... {record.n_broken} in all, each named in the record")
 
     def known(self, job: Job, name: str) -> None:
         """Take it off the work that is left."""
@@ -102,7 +95,7 @@ class ShownEvents(Events):
         """Say so now; the end says it again."""
         super().failed(job, error)
         self._end(job)
-        self._line(f"[red]failed:[/red] {escape(job.label)}: {escape(error)}")
+        self._console.print(f"[red]failed:[/red] {escape(job.label)}: {escape(error)}")
 
     def _place(self) -> str:
         return f"{len(self.records) + len(self.skipped) + len(self.failures)}/{len(self._jobs)}"
@@ -110,9 +103,6 @@ class ShownEvents(Events):
     def _end(self, job: Job) -> None:
         self._ended += self._work[job.label]
         self.bar.update(self._task, completed=self._ended)
-
-    def _line(self, text: str) -> None:
-        self._console.print(text, highlight=False, soft_wrap=True)
 
 
 def show_summary(events: Events, total: int, store: Path, interrupted: bool, console: Console) -> None:
@@ -123,7 +113,7 @@ def show_summary(events: Events, total: int, store: Path, interrupted: bool, con
     if interrupted:
         lines.append("stopped; what is done is kept, and the same command goes on from here")
     for line in [*lines, f"see them with:  catis results {escape(str(store))}"]:
-        console.print(line, highlight=False, soft_wrap=True)
+        console.print(line)
 
 
 def show_preview(seen: Preview, store: Path, console: Console) -> None:
@@ -144,7 +134,7 @@ def show_preview(seen: Preview, store: Path, console: Console) -> None:
         *(f"[red]missing:[/red] {escape(problem)}" for problem in seen.problems),
     ]
     for line in lines:
-        console.print(line, highlight=False, soft_wrap=True)
+        console.print(line)
 
 
 def _time(seconds: float | None) -> str:

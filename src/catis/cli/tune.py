@@ -25,7 +25,7 @@ def tune_command(
     budget: Annotated[
         list[float] | None,
         of_goal(
-            "--budget", "-b", metavar="B", help="Share of the multiply-adds to keep, such as 0.5; may be repeated."
+            "--budget", "-b", metavar="SHARE", help="Share of the multiply-adds to keep, such as 0.5; may be repeated."
         ),
     ] = None,
     max_drop: Annotated[
@@ -37,7 +37,7 @@ def tune_command(
     speedup: Annotated[
         float | None, of_goal(metavar="TIMES", help="So many times as fast as vanilla, on this machine.")
     ] = None,
-    minutes: Annotated[float, of_search(metavar="M", min=0.01, help="For all budgets together.")] = 15.0,
+    minutes: Annotated[float, of_search(metavar="M", min=0.01, help="Time for all budgets together.")] = 15.0,
     without: Annotated[
         list[str] | None,
         of_search(
@@ -61,7 +61,7 @@ def tune_command(
         list[str] | None,
         of_search(
             metavar="ROWS",
-            help="Further rows, in further time: calibrated (the controls too), diagnostic (the paper's Theta beside "
+            help="More rows, which take more time: calibrated (the controls too), diagnostic (the paper's Theta beside "
             "ours); may be repeated.",
         ),
     ] = None,
@@ -95,7 +95,7 @@ def tune_command(
     from catis.sweep.local import threads_set
     from catis.tuning.goals import Goal, tune_for
 
-    console = Console()
+    console = Console(highlight=False, soft_wrap=True)
     spec = shared.model_spec(model, checkpoint, pretrained, model_kwargs, img_size)
     with threads_set(threads):
         net, preprocessing = spec.load()
@@ -115,7 +115,7 @@ def tune_command(
             )  # fmt: skip
     page = write_tune_page(tuning.to_json(), output)
     show(tuning, console)
-    console.print(f"wrote {output} (recipe and numbers) and {page}", highlight=False, soft_wrap=True)
+    console.print(f"wrote {output} (recipe and numbers) and {page}")
     if not tuning.complete:
         raise typer.Exit(shared.INTERRUPTED)
 
@@ -133,7 +133,7 @@ def show(tuning: Tuning, console: Console) -> None:
     from catis.report.tune import answer, points_table
 
     content = tuning.to_json()
-    console.print(answer(content["points"]), highlight=False, markup=False, soft_wrap=True)
+    console.print(answer(content["points"]), markup=False)
     points_table(content["points"], f"{tuning.model}, judged on images that chose nothing").print(console)
     for line in tuning.said:
-        console.print(line, highlight=False, markup=False, soft_wrap=True)
+        console.print(line, markup=False)

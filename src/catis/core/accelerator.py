@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, NamedTuple, Protocol
 
+import torch
 from torch import Tensor
 
 from catis.core.plan import Plan
@@ -15,21 +16,14 @@ if TYPE_CHECKING:
 
 
 class Moved(NamedTuple):
-    """Tokens after a plan, and what the executor computes with them.
+    """Tokens after a plan, and what the executor computes with them."""
 
-    Attributes:
-        tokens: (B, P + K, C) prefix and surviving patch tokens.
-        size: (B, K) sizes, or None while all are 1.
-        cls_attention: (B, K) A_cls carried through the plan, or None.
-        log_size: (B, 1, 1, P + K) logarithm of the sizes, 0 for the prefix; None where nobody has computed it.
-        size_column: (B, P + K, 1) sizes, 1 for the prefix, in an exported graph.
-    """
-
-    tokens: Tensor
-    size: Tensor | None
-    cls_attention: Tensor | None
+    tokens: Tensor  # (B, P + K, C) prefix and surviving patch tokens
+    size: Tensor | None  # (B, K) sizes, or None while all are 1
+    cls_attention: Tensor | None  # (B, K) A_cls carried through the plan, or None
+    # (B, 1, 1, P + K) logarithm of the sizes, 0 for the prefix; None where nobody has computed it.
     log_size: Tensor | None = None
-    size_column: Tensor | None = None
+    size_column: Tensor | None = None  # (B, P + K, 1) sizes, 1 for the prefix, in an exported graph
 
 
 class Accelerator(Protocol):
@@ -43,3 +37,17 @@ class Accelerator(Protocol):
 
     def execute(self, plan: Plan, x: Tensor, state: TokenState) -> Moved | None:
         """(B, N, C) tokens after the plan."""
+
+
+def is_eager() -> bool:
+    """False while a graph is made (torch.compile, torch.export, torch.jit.trace) or a torch.func transform runs.
+
+    Example:
+        >>> is_eager()
+        True
+        >>> torch.func.vmap(lambda row: row * is_eager())(torch.ones(2, 1)).tolist()
+        [[0.0], [0.0]]
+    """
+    if torch.compiler.is_compiling() or torch.compiler.is_exporting():
+        return False
+    return torch._C._get_tracing_state() is None and torch._C._functorch.peek_interpreter_stack() is None

@@ -13,9 +13,8 @@ from torch.utils.checkpoint import checkpoint
 from catis.core.accelerator import Accelerator
 from catis.core.execute import execute
 from catis.core.method import Method
-from catis.core.parts import BlockParts, Projection
+from catis.core.parts import BlockParts, Projection, replicated, whole
 from catis.core.plan import Plan
-from catis.core.spread import replicated, whole
 from catis.core.state import TokenState
 from catis.core.view import BlockView
 
@@ -25,21 +24,13 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class BlockRecord:
-    """What one block did, for whoever asked to watch.
-
-    Attributes:
-        index: Index of the block.
-        view: What the method saw; None in forms that reduce elsewhere.
-        plan: What it decided; None in a block that removed nothing.
-        tokens: (B, N, C) output of the block.
-        state: Companions of these tokens.
-    """
+    """What one block did, for whoever asked to watch."""
 
     index: int
-    view: BlockView | None
-    plan: Plan | None
-    tokens: Tensor
-    state: TokenState
+    view: BlockView | None  # what the method saw; None in forms that reduce elsewhere
+    plan: Plan | None  # what it decided; None in a block that removed nothing
+    tokens: Tensor  # (B, N, C) output of the block
+    state: TokenState  # companions of these tokens
 
 
 Recorder = Callable[[BlockRecord], None]
@@ -47,23 +38,14 @@ Decision = TypeVar("Decision")
 
 
 class Course(NamedTuple):
-    """What is the same for all blocks of one forward call; asked for once, since each question costs a microsecond.
+    """What is the same for all blocks of one forward call; asked for once, since each question costs a microsecond."""
 
-    Attributes:
-        reduction: What `apply` put on the model.
-        amounts: Patch tokens that each block removes.
-        proportional: Whether attention counts sizes.
-        has_cls: Whether token 0 is a CLS token.
-        accelerator: Decides and executes in place of PyTorch's operations, where it can.
-        record: Whoever asked to watch.
-    """
-
-    reduction: Reduction
-    amounts: Sequence[int]
-    proportional: bool
-    has_cls: bool
-    accelerator: Accelerator | None
-    record: Recorder | None
+    reduction: Reduction  # what `apply` put on the model
+    amounts: Sequence[int]  # patch tokens that each block removes
+    proportional: bool  # whether attention counts sizes
+    has_cls: bool  # whether token 0 is a CLS token
+    accelerator: Accelerator | None  # decides and executes in place of PyTorch's operations, where it can
+    record: Recorder | None  # whoever asked to watch
 
 
 class BlockStep(NamedTuple):
@@ -98,8 +80,6 @@ def run_blocks(
     Args:
         blocks: The blocks, taken apart.
         x: Tokens that enter the first.
-        state: Their companions.
-        reduction: What `apply` put on the model.
         has_cls: Whether token 0 is a CLS token.
         checkpointing: Compute activations again in the backward pass.
         accelerator: Decides and executes in place of PyTorch's operations, where it can.
@@ -161,7 +141,23 @@ def attend(parts: BlockParts, x: Tensor, state: TokenState, course: Course, inde
     features = parts.norm(x)
     projection = parts.project(features, state.positions)
     residual = parts.add_attention(x, parts.output(parts.mix(projection, _cast(bias, projection)), features))
-    return _view(course, index, features, residual, projection, bias, state)
+    return BlockView(
+        block=index,
+        depth=len(course.amounts),
+        r=course.amounts[index],
+        num_prefix=state.num_prefix,
+        has_cls=course.has_cls,
+        features=features,
+        residual=residual,
+        query=whole(projection.query),
+        key=whole(projection.key),
+        content_key=whole(projection.content_key),
+        scale=projection.scale,
+        bias=bias,
+        size=state.size,
+        previous_cls=state.cls_attention,
+        explain=course.record is not None,
+    )
 
 
 def reduce_tokens(view: BlockView, state: TokenState, course: Course) -> tuple[Tensor, TokenState, Plan | None]:
@@ -202,31 +198,3 @@ def _cast(bias: Tensor | None, projection: Projection) -> Tensor | None:
     # Under autocast the residual is float32 while queries are bfloat16; the kernel wants one dtype.
     query = projection.query
     return None if bias is None else replicated(bias if bias.dtype == query.dtype else bias.to(query.dtype), query)
-
-
-def _view(
-    course: Course,
-    index: int,
-    features: Tensor,
-    residual: Tensor,
-    projection: Projection,
-    bias: Tensor | None,
-    state: TokenState,
-) -> BlockView:
-    return BlockView(
-        block=index,
-        depth=len(course.amounts),
-        r=course.amounts[index],
-        num_prefix=state.num_prefix,
-        has_cls=course.has_cls,
-        features=features,
-        residual=residual,
-        query=whole(projection.query),
-        key=whole(projection.key),
-        content_key=whole(projection.content_key),
-        scale=projection.scale,
-        bias=bias,
-        size=state.size,
-        previous_cls=state.cls_attention,
-        explain=course.record is not None,
-    )

@@ -26,8 +26,6 @@ def fit_shape(
     Args:
         cost: Multiply-adds of tokens kept per block.
         limit: The most that they may cost. The result is below it by less than one token in one block.
-        num_patches: Patch tokens at the start.
-        depth: Blocks.
         shape: Any number of numbers >= 0, interpolated over the depth; only their proportions matter.
         last: Whether the last block removes tokens too.
 
@@ -45,13 +43,9 @@ def fit_shape(
 
 
 def scale_to_budget(cost: Cost, limit: float, num_patches: int, wanted: Sequence[int]) -> list[int]:
-    """Tokens kept per block, more or fewer of them everywhere, so that a limit on the multiply-adds is met.
+    """Tokens kept per block, more or fewer than `wanted` everywhere, so that a limit on the multiply-adds is met.
 
-    Args:
-        cost: As for `fit_shape`.
-        limit: As for `fit_shape`.
-        num_patches: Patch tokens at the start.
-        wanted: Patch tokens that leave each block; how they fall over the depth is kept as far as possible.
+    How they fall over the depth is kept as far as possible.
 
     Example:
         >>> scale_to_budget(sum, 30, 16, [12, 8, 8])

@@ -8,8 +8,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from catis.core.accelerator import Accelerator, Moved
-from catis.core.eager import is_eager
+from catis.core.accelerator import Accelerator, Moved, is_eager
 from catis.core.graph_merge import merge_in_graph
 from catis.core.plan import EVICTED, Plan
 from catis.core.rows import flat_index, take_rows

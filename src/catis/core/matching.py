@@ -12,17 +12,11 @@ from catis.core.rows import take_rows
 
 
 class Matching(NamedTuple):
-    """The r best edges of a bipartite graph, as positions within the sides A and B.
+    """The r best edges of a bipartite graph, as positions within the sides A and B."""
 
-    Attributes:
-        source: (B, r) positions in A that give their token away, best edge first.
-        survivor: (B, |A| - r) positions in A that stay, by descending similarity.
-        destination: (B, r) positions in B, one for each source.
-    """
-
-    source: Tensor
-    survivor: Tensor
-    destination: Tensor
+    source: Tensor  # (B, r) positions in A that give their token away, best edge first
+    survivor: Tensor  # (B, |A| - r) positions in A that stay, by descending similarity
+    destination: Tensor  # (B, r) positions in B, one for each source
 
 
 def alternate(num_prefix: int) -> tuple[slice, slice]:
@@ -44,10 +38,6 @@ def cosine_sides(unit: Tensor, num_prefix: int) -> Tensor:
 
 def best_edges(scores: Tensor, r: int) -> Matching:
     """Keep each A token's best edge, then the r best of these. Ties go to the earlier token, on every device.
-
-    Args:
-        scores: (B, |A|, |B|) similarity.
-        r: Edges to keep.
 
     Example:
         >>> best_edges(torch.tensor([[[0.1, 0.2], [0.9, 0.3]]]), 1)

@@ -17,29 +17,17 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class BlockShape:
-    """Sizes of one reducing block, for counting what the reduction itself costs.
-
-    Attributes:
-        block: Index of the block.
-        depth: Number of blocks.
-        num_patches: Patch tokens that enter.
-        num_prefix: Prefix tokens.
-        has_cls: Whether there is a CLS token.
-        r: Patch tokens removed.
-        width: Width C of the residual stream.
-        num_heads: Attention heads.
-        head_dim: Width d of a head.
-    """
+    """Sizes of one reducing block, for counting what the reduction itself costs."""
 
     block: int
     depth: int
-    num_patches: int
+    num_patches: int  # patch tokens that enter
     num_prefix: int
     has_cls: bool
-    r: int
-    width: int
+    r: int  # patch tokens removed
+    width: int  # width C of the residual stream
     num_heads: int
-    head_dim: int
+    head_dim: int  # width d of a head
 
     @property
     def matching_macs(self) -> int:
@@ -59,6 +47,9 @@ class Method:
     """
 
     name: ClassVar[str] = ""
+
+    def __post_init__(self) -> None:
+        """Check the options."""
 
     def at(self, block: int) -> Method:
         """The method that decides in a block; itself, unless blocks have methods of their own."""

@@ -16,9 +16,6 @@ _WORDS = {bool: "True or False", int: "a whole number", float: "a number", str: 
 def checked_options(name: str, kind: type[Method], options: Mapping[str, Any]) -> dict[str, Any]:
     """The options of a method, lists made tuples, each of the type that the dataclass `kind` declares for it.
 
-    Raises:
-        ValueError: The method has no such option, or a value is of another type.
-
     Example:
         >>> from catis.reference.mctf import MCTFReference
         >>> checked_options("mctf", MCTFReference, {"blocks": [1, 2]})

@@ -2,28 +2,20 @@
 
 from __future__ import annotations
 
-from typing import NamedTuple, Protocol
+from typing import Any, NamedTuple, Protocol
 
 from torch import Tensor
 
 
 class Projection(NamedTuple):
-    """Query, key and value of one attention, (B, H, N, d) each, as its dot product sees them.
+    """Query, key and value of one attention, (B, H, N, d) each, as its dot product sees them."""
 
-    Attributes:
-        query: After q-norm and rotation.
-        key: After k-norm and rotation.
-        value: Values.
-        content_key: Key before rotation (the same tensor in models without rotary positions).
-        scale: Factor on query . key.
-        places: (B, N) where each token sits among the windows, in attention by windows; None otherwise.
-    """
-
-    query: Tensor
-    key: Tensor
+    query: Tensor  # after q-norm and rotation
+    key: Tensor  # after k-norm and rotation
     value: Tensor
-    content_key: Tensor
-    scale: float
+    content_key: Tensor  # key before rotation (the same tensor in models without rotary positions)
+    scale: float  # factor on query . key
+    # (B, N) where each token sits among the windows, in attention by windows; None otherwise.
     places: Tensor | None = None
 
 
@@ -47,3 +39,18 @@ class BlockParts(Protocol):
 
     def add_mlp(self, x: Tensor) -> Tensor:
         """The second half of the block: norm, MLP, LayerScale, DropPath, residual."""
+
+
+def whole(tensor: Tensor) -> Tensor:
+    """All of a tensor that is spread over processes (DTensor), so that each decides alike; any other as it is."""
+    return tensor if type(tensor) is Tensor or not hasattr(tensor, "full_tensor") else tensor.full_tensor()
+
+
+def replicated(tensor: Tensor, like: Any) -> Tensor:
+    """A tensor that all processes hold, as a spread one where `like` is one: operations take no mixture."""
+    if type(like) is Tensor or not hasattr(like, "device_mesh"):
+        return tensor
+    from torch.distributed.tensor import DTensor, Replicate
+
+    mesh = like.device_mesh
+    return DTensor.from_local(tensor, mesh, [Replicate()] * mesh.ndim, run_check=False)

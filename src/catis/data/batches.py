@@ -13,19 +13,12 @@ from catis.data.preprocessing import Pixels
 
 @dataclass(frozen=True)
 class Batch:
-    """Consecutive images that could be read, and those that could not.
+    """Consecutive images that could be read, and those that could not."""
 
-    Attributes:
-        names: Of the images that could be read.
-        pixels: (H, W, 3) bytes of each.
-        damaged: Their corrupted versions; empty if none were asked for.
-        broken: Left out of this batch.
-    """
-
-    names: tuple[str, ...]
-    pixels: tuple[Pixels, ...]
-    damaged: tuple[Pixels, ...]
-    broken: tuple[BrokenImage, ...]
+    names: tuple[str, ...]  # of the images that could be read
+    pixels: tuple[Pixels, ...]  # (H, W, 3) bytes of each
+    damaged: tuple[Pixels, ...]  # their corrupted versions; empty if none were asked for
+    broken: tuple[BrokenImage, ...]  # left out of this batch
 
 
 Damage = Callable[..., Pixels]
@@ -38,9 +31,7 @@ def batches(
     """Read a source in order, the next batch in the background while the caller works on this one.
 
     Args:
-        source: Where images come from.
         batch_size: Images per batch, broken ones counted.
-        workers: Threads that read.
         damage: Makes corrupted versions. Its seed comes from `seed` and the image's name alone, so the result is the
             same whatever the batch size, the order or the workers.
         seed: Changes all of these.

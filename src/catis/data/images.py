@@ -68,8 +68,6 @@ class ImageFolder:
     """All images below a folder, in the order of their relative paths; sub-folders may be classes or not.
 
     Args:
-        root: The folder.
-        preprocessing: How to prepare them.
         limit: Take only this many, spread evenly over the folder.
 
     Raises:

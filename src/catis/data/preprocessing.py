@@ -48,7 +48,7 @@ class Preprocessing:
     def normalise(self, pixels: Sequence[Pixels] | Pixels, device: torch.device | str = "cpu") -> Tensor:
         """(B, 3, H, W) float input of (H, W, 3) bytes; (B, T, 3, H, W) of clips."""
         if self.frames is not None and len(pixels) and pixels[0].ndim == 3:
-            raise ValueError(f"single images for a model of clips of {self.frames} frames: it is for `catis eval` only")
+            raise ValueError(f"a model of clips of {self.frames} frames was given single images: use `catis eval`")
         stacked = torch.from_numpy(np.array(pixels)).to(device).movedim(-1, -3).float()
         mean, std = (stacked.new_tensor(values)[:, None, None] for values in (self.mean, self.std))
         return stacked.div_(255).sub_(mean).div_(std)  # in place: fresh memory for each step costs more than the step

@@ -24,9 +24,6 @@ class ClipFolder:
         sampling: Which frames and crops.
         limit: Take only this many, spread evenly over the list.
 
-    Raises:
-        MissingExtraError: PyAV is not installed.
-
     Example:
         >>> import tempfile
         >>> from catis.data.video_lists import ClipList

@@ -52,7 +52,6 @@ def read_frames(
     There is no seeking: clips are short, and in an AVI of 2012 only counting finds the frame that is meant.
 
     Args:
-        path: The video file.
         choose: From the number of frames to the numbers of those wanted; one may be wanted several times.
         prepare: What to keep of a frame; called once for each.
 

@@ -18,19 +18,12 @@ _NAME = re.compile(r"(ucf101(?:-split([123]))?|clips)(?:-([1-9]\d*)x([1-9]\d*))?
 
 @dataclass(frozen=True)
 class ClipList:
-    """Clips by name, in order.
+    """Clips by name, in order."""
 
-    Attributes:
-        root: The folder that names are relative to.
-        names: Class folder and file, with a slash.
-        labels: Index of each one's class.
-        classes: Names of the classes.
-    """
-
-    root: Path
-    names: tuple[str, ...]
-    labels: tuple[int, ...]
-    classes: tuple[str, ...]
+    root: Path  # the folder that names are relative to
+    names: tuple[str, ...]  # class folder and file, with a slash
+    labels: tuple[int, ...]  # index of each one's class
+    classes: tuple[str, ...]  # names of the classes
 
 
 def ucf101_clips(root: str | Path, split: int = 1, part: str = "test", lists: str | Path | None = None) -> ClipList:
@@ -74,9 +67,6 @@ def ucf101_clips(root: str | Path, split: int = 1, part: str = "test", lists: st
 def folder_clips(root: str | Path) -> ClipList:
     """All clips in the class folders of a folder; classes are numbered in sorted order.
 
-    Raises:
-        NoImagesError: There is none.
-
     Example:
         >>> import tempfile
         >>> folder_clips(tempfile.mkdtemp())
@@ -99,11 +89,6 @@ class ClipData:
 
     Either may end in the number of segments and crops, as in `ucf101-5x3`.
 
-    Attributes:
-        split: Of UCF-101; None for a plain folder.
-        segments: Stretches of each clip.
-        crops: Crops of each stretch.
-
     Example:
         >>> ClipData.parse("ucf101-split2-5x3")
         ClipData(split=2, segments=5, crops=3)
@@ -111,9 +96,9 @@ class ClipData:
         True
     """
 
-    split: int | None = 1
-    segments: int = 1
-    crops: int = 1
+    split: int | None = 1  # of UCF-101; None for a plain folder
+    segments: int = 1  # stretches of each clip
+    crops: int = 1  # crops of each stretch
 
     @classmethod
     def parse(cls, name: str) -> ClipData | None:

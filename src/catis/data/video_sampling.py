@@ -43,11 +43,7 @@ class ClipSampling:
         return self.segments * self.crops
 
     def indices(self, total: int) -> NDArray[np.int64]:
-        """(segments, frames) places of frames in a clip of `total`; the last sampled one is repeated if they run out.
-
-        Raises:
-            ValueError: The clip has no frame.
-        """
+        """(segments, frames) places in a clip of `total` frames; the last sampled one is repeated if they run out."""
         if total < 1:
             raise ValueError(f"a clip of {total} frames: nothing to sample")
         sampled = np.arange(0, total, self.stride)

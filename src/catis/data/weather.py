@@ -43,14 +43,7 @@ def fog(x: Floats, level: int, rng: np.random.Generator) -> Floats:
 
 
 def plasma(rng: np.random.Generator, height: int, width: int, decay: float) -> Floats:
-    """Cloud fractal in [0, 1]: octaves of smooth noise, each finer and weaker by ``decay`` than the last.
-
-    Args:
-        rng: source of the lattices.
-        height: rows.
-        width: columns.
-        decay: amplitude ratio of one octave to the next; lower is rougher.
-    """
+    """Cloud fractal in [0, 1]: octaves of smooth noise, each finer and weaker by ``decay`` than the last."""
     out = np.zeros((height, width))
     cells, amplitude = 2, 1.0
     while cells <= max(height, width):
@@ -64,13 +57,7 @@ def plasma(rng: np.random.Generator, height: int, width: int, decay: float) -> F
 
 
 def crystals(rng: np.random.Generator, height: int, width: int) -> Floats:
-    """Ice on a window, (H, W, 3) in [0, 1]: bright needles from random seeds, denser towards one side, bluish.
-
-    Args:
-        rng: source of seeds and directions.
-        height: rows.
-        width: columns.
-    """
+    """Ice on a window, (H, W, 3) in [0, 1]: bright needles from random seeds, denser towards one side, bluish."""
     count = 24
     rows, cols = np.mgrid[:height, :width] / min(height, width)
     ice = np.zeros((height, width))

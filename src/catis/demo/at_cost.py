@@ -14,19 +14,10 @@ from catis.tuning.controls import constant_r, smaller_image
 CONSTANT, SMALLER, USUAL = "constant r", "smaller image", 0.5
 
 
-def tuned_recipe(model: str) -> str | None:
-    """The recipe that comes with catis for a zoo model; None if there is none.
-
-    Example:
-        >>> tuned_recipe("tiny-6") is None
-        True
-    """
-    return next((name for name in list_recipes() if name.split("@")[0] == model), None)
-
-
 def rivals_at_cost(model: nn.Module, name: str) -> dict[str, Reduction]:
     """What one can do with so many multiply-adds, by name: those of the tuned recipe, or else half of vanilla's."""
-    handle, recipe = hosts.find(model), tuned_recipe(name)
+    handle = hosts.find(model)
+    recipe = next((known for known in list_recipes() if known.split("@")[0] == name), None)
     budget = USUAL if recipe is None else float(recipe.split("@")[1])
     rivals = {
         CONSTANT: constant_r(handle, budget, create_method(OURS)),

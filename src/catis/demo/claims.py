@@ -146,7 +146,7 @@ def _speed(findings: Findings) -> Claim:
     rows = {method: [row for row in findings.rows if row.method == method] for method in findings.settings.methods}
     median = {method: statistics.median(row.efficiency for row in mine) for method, mine in rows.items()}
     here = "median efficiency: " + ", ".join(f"{method} {value:.2f}" for method, value in median.items())
-    faster = sum(row.speed_up[0] > 1 for row in rows[OURS])
+    faster = sum(row.speed_up > 1 for row in rows[OURS])
     outcome = f"{median[OURS] / median['tome']:.2f} of ToMe's speed; "
     outcome += f"faster than vanilla in {faster} of {len(rows[OURS])} rows"
     paper = "2.54x and 2.53x for 2.8x fewer MACs (DeiT-3-B, A100)"

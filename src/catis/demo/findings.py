@@ -28,67 +28,42 @@ Stage = Callable[[str, float], None]
 
 @dataclass(frozen=True)
 class Row:
-    """One line of the table.
+    """One line of the table."""
 
-    Attributes:
-        model: Zoo name.
-        method: Method, or "vanilla"; at one cost, what was done.
-        r: Patch tokens removed per block.
-        tokens: Patch tokens left after the last block.
-        gmacs: Giga multiply-adds per image.
-        ratio: Vanilla's over these.
-        accuracy: By view, share of images.
-        speed_up: Measured: median, lower and upper quartile of vanilla's time over this one's on the same batch.
-    """
-
-    model: str
-    method: str
-    r: int
-    tokens: int
-    gmacs: float
-    ratio: float
-    accuracy: dict[str, float]
-    speed_up: tuple[float, float, float]
+    model: str  # zoo name
+    method: str  # method, or "vanilla"; at one cost, what was done
+    r: int  # patch tokens removed per block
+    tokens: int  # patch tokens left after the last block
+    gmacs: float  # giga multiply-adds per image
+    ratio: float  # vanilla's over these
+    accuracy: dict[str, float]  # by view, share of images
+    speed_up: float  # measured: vanilla's time over this one's on the same batch, median
 
     @property
     def efficiency(self) -> float:
         """Share of the saved multiply-adds that became saved time."""
-        return self.speed_up[0] / self.ratio
+        return self.speed_up / self.ratio
 
 
 @dataclass(frozen=True)
 class Findings:
-    """Everything that was measured.
+    """Everything that was measured."""
 
-    Attributes:
-        settings: What was asked for.
-        n: Images by view.
-        rounds: Batches behind each timing.
-        rows: The table.
-        at_cost: What one can do with so many multiply-adds, of the leading model.
-        cost_pairs: Each of these against the first, on the clean images.
-        curves: Accuracy by (model, view, method) at every r tried, 0 included.
-        pairs: CATIS against each other method by (model, view, r, method), and against "vanilla".
-        limits: r_crit by view, then by (model, method).
-        laws: The fits of r_crit against 1/L, by view and method.
-        probed: rho_s and rho_off by model.
-        picture: What CATIS kept, merged and evicted on four images.
-        caption: What the picture shows.
-    """
-
-    settings: Settings
-    n: dict[str, int]
-    rounds: int
-    rows: list[Row]
-    at_cost: list[Row]
-    cost_pairs: dict[str, Difference]
+    settings: Settings  # what was asked for
+    n: dict[str, int]  # images by view
+    rounds: int  # batches behind each timing
+    rows: list[Row]  # the table
+    at_cost: list[Row]  # what one can do with so many multiply-adds, of the leading model
+    cost_pairs: dict[str, Difference]  # each of these against the first, on the clean images
+    # Accuracy by (model, view, method) at every r tried, 0 included.
     curves: dict[tuple[str, str, str], dict[int, float]]
+    # CATIS against each other method by (model, view, r, method), and against "vanilla".
     pairs: dict[tuple[str, str, int, str], Difference]
-    limits: dict[str, dict[tuple[str, str], Limit]]
-    laws: dict[str, dict[str, Law]]
-    probed: dict[str, Probed]
-    picture: Image.Image
-    caption: str
+    limits: dict[str, dict[tuple[str, str], Limit]]  # r_crit by view, then by (model, method)
+    laws: dict[str, dict[str, Law]]  # the fits of r_crit against 1/L, by view and method
+    probed: dict[str, Probed]  # rho_s and rho_off by model
+    picture: Image.Image  # what CATIS kept, merged and evicted on four images
+    caption: str  # what the picture shows
 
     def method_pairs(self) -> dict[tuple[str, str, int, str], Difference]:
         """CATIS against each other method."""
@@ -96,11 +71,7 @@ class Findings:
 
 
 def run(settings: Settings, stage: Stage = lambda what, share: None) -> Findings:
-    """Measure everything. The same settings give the same numbers, apart from the timings.
-
-    Raises:
-        WeightsError: A weights file of the package is missing or damaged.
-    """
+    """Measure everything. The same settings give the same numbers, apart from the timings."""
     with threads_set(1):
         models: dict[str, nn.Module] = {name: zoo.load(name) for name in settings.models}
         stage("making images", 0.0)
@@ -122,7 +93,10 @@ def _run(
     }
     leading, first = settings.leading, settings.compared[0]
     rivals = rivals_at_cost(models[leading], leading)
-    equal = {name: _equal_r(name, settings) for name in deep}
+    equal = {
+        name: {(method, r): Reduction.of(method, r) for r in settings.amounts(name) for method in settings.methods}
+        for name in deep
+    }
     wanted = {name: [*equal[name].values(), *(rivals.values() if name == leading else ())] for name in deep}
     probed, limits = _measure(settings, scores, views, workers, wanted, stage)
     before = scores[first].predictions("clean", VANILLA).top[:, 0].tolist()
@@ -181,11 +155,6 @@ def _measure(
     for (view, name, method), limit in zip(keys, results[len(probes) :], strict=True):
         limits[view][name, method] = limit
     return {name: results[compared.index(name)] for name in settings.compared}, limits
-
-
-def _equal_r(model: str, settings: Settings) -> dict[tuple[str, int], Reduction]:
-    """The reductions of the table by method and r; none for a model that is not in it."""
-    return {(method, r): Reduction.of(method, r) for r in settings.amounts(model) for method in settings.methods}
 
 
 def _limit_task(scores: Scores, view: str, method: str, settings: Settings) -> Task:

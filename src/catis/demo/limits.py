@@ -18,26 +18,17 @@ DRAWS = 1000
 
 @dataclass(frozen=True)
 class Limit:
-    """r_crit of one model and method.
+    """r_crit of one model and method."""
 
-    Attributes:
-        model: Zoo name.
-        depth: Its blocks.
-        method: Method.
-        r: Smallest r that loses more than 5 points; None if none up to `r_max` does.
-        r_max: Largest r tried.
-        draws: r_crit in each bootstrap sample of the images, accuracy interpolated between the r tried; r_max + 1
-            where none lost more.
-        monotone: Whether accuracy fell with r at all r tried, which bisection takes for granted.
-    """
-
-    model: str
-    depth: int
+    model: str  # zoo name
+    depth: int  # its blocks
     method: str
-    r: int | None
-    r_max: int
+    r: int | None  # smallest r that loses more than 5 points; None if none up to `r_max` does
+    r_max: int  # largest r tried
+    # r_crit in each bootstrap sample of the images, accuracy interpolated between the r tried; r_max + 1 where none
+    # lost more.
     draws: tuple[int, ...]
-    monotone: bool
+    monotone: bool  # whether accuracy fell with r at all r tried, which bisection takes for granted
 
     @property
     def interval(self) -> tuple[int, int]:
@@ -63,11 +54,6 @@ def find_limit(scores: Scores, view: str, method: str, settings: Settings) -> Li
 def first_loss(tried: Sequence[int], losses: NDArray[np.float64], r_max: int) -> list[int]:
     """Smallest whole r whose loss, interpolated between those tried, is more than 5 points; r_max + 1 if none.
 
-    Args:
-        tried: r of each column, 0 first.
-        losses: (draws, columns) share of images lost.
-        r_max: Largest r to look at.
-
     Example:
         >>> first_loss([0, 4, 8], np.array([[0.0, 0.04, 0.08], [0.0, 0.0, 0.01]]), 8)
         [6, 9]
@@ -80,17 +66,11 @@ def first_loss(tried: Sequence[int], losses: NDArray[np.float64], r_max: int) ->
 
 @dataclass(frozen=True)
 class Law:
-    """r_crit = k / L for one method.
-
-    Attributes:
-        method: Method.
-        fit: Over the depths that have an r_crit; None if fewer than two have.
-        draws: k in each bootstrap sample of the images, the same samples for every method.
-    """
+    """r_crit = k / L for one method."""
 
     method: str
-    fit: DepthFit | None
-    draws: tuple[float, ...]
+    fit: DepthFit | None  # over the depths that have an r_crit; None if fewer than two have
+    draws: tuple[float, ...]  # k in each bootstrap sample of the images, the same samples for every method
 
     def minus(self, other: Law) -> tuple[float, float]:
         """95 % bootstrap interval of the difference in k, over the same images."""

@@ -29,12 +29,7 @@ LEFT_OUT = ("picture", "caption", "rounds", "speed_up", "draws")
 
 
 def report_files(findings: Findings, told: Mapping[str, str]) -> dict[str, bytes]:
-    """Every file of the demo's folder by name.
-
-    Args:
-        findings: What was measured.
-        told: Facts of the run to print at the end of the page, such as versions.
-    """
+    """Every file of the demo's folder by name."""
     figures = draw_figures(findings)
     return {
         "report.html": _page(findings, figures["tokens.png"], told).encode(),

@@ -36,25 +36,15 @@ SHOWN, CLASSES = 4, 24
 
 @dataclass(frozen=True)
 class Probed:
-    """What the probes saw of one model.
+    """What the probes saw of one model."""
 
-    Attributes:
-        model: Zoo name.
-        r: Amount of the reduced runs.
-        n: Images.
-        consistency: rho_s per signal and block, and "frobenius".
-        vanilla: rho_off of the vanilla model.
-        reduced: rho_off of each method at r.
-        matched: What vanilla's features would show on as many tokens as are left after each block.
-    """
-
-    model: str
-    r: int
-    n: int
-    consistency: PerBlock
-    vanilla: PerBlock
-    reduced: Mapping[str, PerBlock]
-    matched: tuple[float, ...]
+    model: str  # zoo name
+    r: int  # amount of the reduced runs
+    n: int  # images
+    consistency: PerBlock  # rho_s per signal and block, and "frobenius"
+    vanilla: PerBlock  # rho_off of the vanilla model
+    reduced: Mapping[str, PerBlock]  # rho_off of each method at r
+    matched: tuple[float, ...]  # what vanilla's features would show on as many tokens as are left after each block
 
 
 def probe(model: nn.Module, name: str, clean: PreparedImages, settings: Settings) -> Probed:
@@ -82,13 +72,6 @@ def token_picture(
     """Layouts of four images at four depths, and a caption that says what the model made of them.
 
     The images are taken at equal steps through the first 24, one of each class, and not picked by hand.
-
-    Args:
-        model: The model.
-        name: Its name, for the caption.
-        view: Images; fewer than four are all drawn.
-        before: Class that the vanilla model predicts of each image of the view.
-        reduction: What to draw.
     """
     few = min(len(view.pixels), CLASSES)
     chosen = list(range(0, few, max(few // SHOWN, 1)))[:SHOWN]

@@ -58,13 +58,6 @@ class _Pass(NamedTuple):
 class Scores:
     """Predictions of one model under any reduction; each pass is made once.
 
-    Args:
-        name: Zoo name.
-        preprocessing: How it wants its images.
-        views: Images by view.
-        batch: Images per forward pass.
-        workers: Whose copies of the model run.
-
     Example:
         >>> from catis import hosts
         >>> net, views = zoo.load("tiny-6"), make_views(Settings(clean=6, shifted=3))
@@ -113,12 +106,10 @@ class Scores:
         amounts = {r.r for seen, r in known if seen == view and r.method.name == method and r.head_only is None}
         return sorted(amounts)
 
-    def speed_up(self, reduction: Reduction) -> tuple[float, float, float]:
-        """Vanilla's time over the reduction's on the same batch: median and quartiles over the batches."""
+    def speed_up(self, reduction: Reduction) -> float:
+        """Vanilla's time over the reduction's on the same batch: median over the batches."""
         slow, fast = self.seconds(VANILLA), self.seconds(reduction)
-        ratios = [before / after for before, after in zip(slow, fast, strict=True)]
-        low, _, high = statistics.quantiles(ratios, n=4) if len(ratios) > 1 else (ratios[0],) * 3
-        return statistics.median(ratios), low, high
+        return statistics.median(before / after for before, after in zip(slow, fast, strict=True))
 
     def seconds(self, reduction: Reduction) -> list[float]:
         """Processor time of each batch of all views."""

@@ -1,4 +1,4 @@
-"""How much the demo measures: three sizes, and what a seed may be."""
+"""How much the demo measures, in three sizes."""
 
 from __future__ import annotations
 
@@ -9,42 +9,26 @@ from itertools import pairwise
 from catis.zoo.models import DEPTHS
 
 OURS = "catis"
-LARGEST_SEED = 2**32 - 1
 SHIFTS = ("hard", "renditions", "sketch")
 """The shifted view, in equal parts: what the paper averages as A, R and Sketch."""
 
 
 @dataclass(frozen=True)
 class Settings:
-    """What to measure, on how many images.
+    """What to measure, on how many images."""
 
-    Attributes:
-        title: Name of this size.
-        clean: Clean test images.
-        shifted: Images that are hard, renditions or sketches; a third each.
-        probed: Images for rho_s and rho_off.
-        compared: Models of the table.
-        models: Models of the fit against 1/L.
-        methods: Methods, in the order of the tables.
-        steps: Amounts r in the table.
-        reach: Largest r times depth, the same at every depth; there are 144 patch tokens.
-        batch: Images per forward pass, also of the timings.
-        shifted_limits: Whether to measure r_crit on the shifted view too.
-        seed: Other seeds are other images.
-    """
-
-    title: str = "default"
-    clean: int = 96
-    shifted: int = 72
-    probed: int = 32
-    compared: tuple[str, ...] = ("tiny-12", "tiny-24")
-    models: tuple[str, ...] = ("tiny-6", "tiny-12", "tiny-18", "tiny-24")
-    methods: tuple[str, ...] = ("tome", "tofu", "pitome", "mctf", "catis")
-    steps: int = 4
-    reach: int = 216
-    batch: int = 24
-    shifted_limits: bool = False
-    seed: int = 0
+    title: str = "default"  # name of this size
+    clean: int = 96  # clean test images
+    shifted: int = 72  # images that are hard, renditions or sketches; a third each
+    probed: int = 32  # images for rho_s and rho_off
+    compared: tuple[str, ...] = ("tiny-12", "tiny-24")  # models of the table
+    models: tuple[str, ...] = ("tiny-6", "tiny-12", "tiny-18", "tiny-24")  # models of the fit against 1/L
+    methods: tuple[str, ...] = ("tome", "tofu", "pitome", "mctf", "catis")  # methods, in the order of the tables
+    steps: int = 4  # amounts r in the table
+    reach: int = 216  # largest r times depth, the same at every depth; there are 144 patch tokens
+    batch: int = 24  # images per forward pass, also of the timings
+    shifted_limits: bool = False  # whether to measure r_crit on the shifted view too
+    seed: int = 0  # other seeds are other images
 
     def r_max(self, model: str) -> int:
         """Largest r that is tried: the same share of all tokens at every depth."""
@@ -93,15 +77,3 @@ def grid(r_max: int, steps: int) -> list[int]:
             break
         marks = finer
     return marks[1:]
-
-
-def parse_seed(text: str) -> int:
-    """A seed from the command line.
-
-    Example:
-        >>> parse_seed("7")
-        7
-    """
-    if not (text.isascii() and text.isdigit() and int(text) <= LARGEST_SEED):
-        raise ValueError(f"--seed {text}: expected a whole number from 0 to {LARGEST_SEED}")
-    return int(text)

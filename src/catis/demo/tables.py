@@ -17,7 +17,7 @@ def cost_table(findings: Findings) -> Table:
         pair = findings.cost_pairs.get(row.method)
         minus = "" if pair is None else _difference(pair)
         accuracy = [f"{100 * share:.1f}" for share in row.accuracy.values()]
-        rows.append([row.method, f"{100 / row.ratio:.1f}", *accuracy, minus, f"{row.speed_up[0]:.2f}x"])
+        rows.append([row.method, f"{100 / row.ratio:.1f}", *accuracy, minus, f"{row.speed_up:.2f}x"])
     return Table(
         ["what", "MACs %", *(f"{view} %" for view in findings.n), "- constant r", "speed-up"],
         rows,
@@ -69,7 +69,7 @@ def _main_row(row: Row, findings: Findings) -> list[str | Cell]:
         pair = findings.pairs.get((row.model, view, row.r, row.method))
         cells += [f"{100 * share:.1f}", "" if pair is None else _difference(pair)]
     start = [row.model, str(row.r) if row.r else "-", row.method, str(row.tokens), f"{row.gmacs:.3f}"]
-    return [*start, *cells, f"{row.speed_up[0]:.2f}x", f"{row.efficiency:.2f}"]
+    return [*start, *cells, f"{row.speed_up:.2f}x", f"{row.efficiency:.2f}"]
 
 
 def _difference(pair: Difference) -> Cell:

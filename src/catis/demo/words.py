@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from catis.demo.findings import Findings, Row
+from catis.demo.findings import Findings
 from catis.demo.settings import OURS, SHIFTS, Settings
 
 SPARE = 0.01
@@ -51,18 +51,15 @@ def gains(findings: Findings) -> list[tuple[str, str]]:
     kept = [row for row in rows if row.accuracy["clean"] >= vanilla.accuracy["clean"] - SPARE]
     best = max(kept, key=lambda row: row.r) if kept else min(rows, key=lambda row: row.r)
     pair = findings.pairs[model, "clean", best.r, "vanilla"]
+    before, after = (100 * row.accuracy["clean"] for row in (vanilla, best))
     return [
-        (f"{best.speed_up[0]:.2f} times as fast", f"{model}, {best.r} tokens removed in every block (r={best.r}), "
+        (f"{best.speed_up:.2f} times as fast", f"{model}, {best.r} tokens removed in every block (r={best.r}), "
          f"{100 / best.ratio:.0f} % of the multiply-adds"),
-        (f"{_clean(best):.1f} % right", f"instead of {_clean(vanilla):.1f} % without reduction: {pair.points:+.1f} "
+        (f"{after:.1f} % right", f"instead of {before:.1f} % without reduction: {pair.points:+.1f} "
          f"points (95 % {pair.low:+.1f} to {pair.high:+.1f}, n={findings.n['clean']})"),
         (f"no cliff up to r={limit.r_max}" if limit.r is None else f"the cliff: r={limit.r}",
          "from there on more than 5 points are lost; the paper calls it r_crit"),
     ]  # fmt: skip
-
-
-def _clean(row: Row) -> float:
-    return 100 * row.accuracy["clean"]
 
 
 def honest_words(findings: Findings) -> str:

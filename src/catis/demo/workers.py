@@ -38,10 +38,10 @@ class Workers:
         [2, 2, 2]
     """
 
-    def __init__(self, models: Mapping[str, nn.Module], number: int = NUMBER) -> None:
-        self._copies = [copy.deepcopy(dict(models)) for _ in range(number)]
+    def __init__(self, models: Mapping[str, nn.Module]) -> None:
+        self._copies = [copy.deepcopy(dict(models)) for _ in range(NUMBER)]
         self._own, self._end = threading.local(), threading.Event()
-        self._pool = ThreadPoolExecutor(number, "catis-demo", self._begin)
+        self._pool = ThreadPoolExecutor(NUMBER, "catis-demo", self._begin)
 
     def _begin(self) -> None:
         torch.set_num_threads(1)

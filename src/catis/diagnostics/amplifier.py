@@ -16,14 +16,10 @@ class Channel:
     """One kind of reduction operation (merge or evict) with linear coupling, epsilon(Delta) = epsilon_0 + alpha Delta.
 
     Only two products can be seen from outside: `seed` = epsilon_0 delta and `gain` = alpha delta, both per operation.
-
-    Attributes:
-        seed: Distortion that one operation adds to an undistorted state.
-        gain: Growth of that per unit of distortion present; negative if damage saturates.
     """
 
-    seed: float
-    gain: float
+    seed: float  # distortion that one operation adds to an undistorted state
+    gain: float  # growth of that per unit of distortion present; negative if damage saturates
 
     @property
     def ratio(self) -> float:

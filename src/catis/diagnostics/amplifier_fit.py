@@ -16,33 +16,19 @@ SIGNIFICANCE = 0.05
 
 @dataclass(frozen=True)
 class AmplifierFit:
-    """Amplifier and straight line, fitted to the same distortion.
+    """Amplifier and straight line, fitted to the same distortion."""
 
-    Attributes:
-        channel: Fitted seed and gain per operation.
-        beta: 1 + gain * mean amount per block.
-        r_squared: Of the amplifier.
-        aic: AICc of the amplifier (two parameters and the noise).
-        linear_seed: Distortion per operation of the straight line.
-        linear_r_squared: Of the straight line.
-        linear_aic: AICc of the straight line (one parameter and the noise).
-        p_value: F-test of the amplifier against the straight line inside it; NaN with too few blocks.
-        beta_low: Lower end of a 95 % jackknife interval over images; NaN if not asked for.
-        beta_high: Upper end.
-        path: Distortion that the fitted amplifier gives after each step.
-    """
-
-    channel: Channel
-    beta: float
-    r_squared: float
-    aic: float
-    linear_seed: float
-    linear_r_squared: float
-    linear_aic: float
-    p_value: float
-    beta_low: float = math.nan
-    beta_high: float = math.nan
-    path: tuple[float, ...] = ()
+    channel: Channel  # fitted seed and gain per operation
+    beta: float  # 1 + gain * mean amount per block
+    r_squared: float  # of the amplifier
+    aic: float  # AICc of the amplifier (two parameters and the noise)
+    linear_seed: float  # distortion per operation of the straight line
+    linear_r_squared: float  # of the straight line
+    linear_aic: float  # AICc of the straight line (one parameter and the noise)
+    p_value: float  # F-test of the amplifier against the straight line inside it; NaN with too few blocks
+    beta_low: float = math.nan  # lower end of a 95 % jackknife interval over images; NaN if not asked for
+    beta_high: float = math.nan  # upper end
+    path: tuple[float, ...] = ()  # distortion that the fitted amplifier gives after each step
 
     @property
     def growth(self) -> str:

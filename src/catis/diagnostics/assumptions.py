@@ -12,27 +12,16 @@ from catis.diagnostics.perturbation import gradient_norms
 
 @dataclass(frozen=True)
 class Assumptions:
-    """How far real perturbations (corrupted minus clean features) are from what the proposition assumes.
+    """How far real perturbations (corrupted minus clean features) are from what the proposition assumes."""
 
-    Attributes:
-        mean_share: |E xi|^2 / E |xi|^2 over tokens; 0 if zero-mean.
-        isotropy: Effective number of noise dimensions over d; 1 if isotropic.
-        isotropy_expected: What isotropic noise of this sample size would show.
-        token_cosine: Mean cosine between the noise of two tokens of an image; 0 if independent.
-        pair_spread: Coefficient of variation of squared gradients over pairs; 0 if homogeneous.
-        unary_spread: The same over tokens.
-        gradient_ratio: G_pair / G_unary; the proposition needs it to be of order 1.
-        dimensions: d.
-    """
-
-    mean_share: float
-    isotropy: float
-    isotropy_expected: float
-    token_cosine: float
-    pair_spread: float
-    unary_spread: float
-    gradient_ratio: float
-    dimensions: int
+    mean_share: float  # |E xi|^2 / E |xi|^2 over tokens; 0 if zero-mean
+    isotropy: float  # effective number of noise dimensions over d; 1 if isotropic
+    isotropy_expected: float  # what isotropic noise of this sample size would show
+    token_cosine: float  # mean cosine between the noise of two tokens of an image; 0 if independent
+    pair_spread: float  # coefficient of variation of squared gradients over pairs; 0 if homogeneous
+    unary_spread: float  # the same over tokens
+    gradient_ratio: float  # G_pair / G_unary; the proposition needs it to be of order 1
+    dimensions: int  # d
 
 
 def measure_assumptions(clean: Tensor, corrupted: Tensor) -> Assumptions:

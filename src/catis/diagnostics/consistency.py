@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from functools import cache
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import torch
 import torch.nn.functional as F
@@ -12,7 +12,7 @@ from torch import Tensor
 
 from catis.core.signals import activation, euclidean, l2, momentum, zscore
 from catis.core.view import BlockView
-from catis.diagnostics.estimates import BlockMeans, Estimate, draw_blocks
+from catis.diagnostics.estimates import BlockMetric
 from catis.diagnostics.ranks import average_ranks, correlate_ranks, has_nan, sort_once, spearman
 
 
@@ -107,12 +107,11 @@ def unary_consistency(clean: Mapping[str, Tensor], corrupted: Mapping[str, Tenso
     return {name: spearman(signal, corrupted[name]) for name, signal in clean.items()}
 
 
-class RankingConsistency:
-    """Accumulates rho_s of every signal, and Delta F, block by block over a stream of batches.
+class RankingConsistency(BlockMetric):
+    """Accumulates rho_s of every signal ("pairwise", "pool", "s_nf", "s_cls", "fused", "l2", "euclidean"), and Delta F.
 
     Args:
         tau: Triage radius that defines the merge pool, |fused| <= tau on the clean image.
-        whole: Rank whole similarity matrices (see `pairwise_consistency`).
 
     Example:
         >>> metric = RankingConsistency()
@@ -122,9 +121,11 @@ class RankingConsistency:
         1.0
     """
 
-    def __init__(self, tau: float = 1.0, *, whole: bool = False) -> None:
-        self.tau, self.whole = tau, whole
-        self._means = BlockMeans()
+    shown, label = ("pairwise", "pool", "s_nf", "s_cls", "fused"), "rho_s"
+
+    def __init__(self, tau: float = 1.0) -> None:
+        super().__init__()
+        self.tau = tau
 
     def update(
         self,
@@ -138,7 +139,7 @@ class RankingConsistency:
         fused = clean_signals.get("fused")
         pool = None if fused is None else fused.abs() <= self.tau  # M of Eq. triage
         clean, corrupted = key_cosine(clean_keys.float()), key_cosine(corrupted_keys.float())
-        pairwise = pairwise_consistency(clean, corrupted, pool, whole=self.whole)
+        pairwise = pairwise_consistency(clean, corrupted, pool)
         self._means.update("pairwise", block, pairwise.rho)
         if pool is not None and pairwise.pool is not None:
             self._means.update("pool", block, pairwise.pool)
@@ -146,12 +147,3 @@ class RankingConsistency:
         self._means.update("frobenius", block, pairwise.frobenius)
         for name, rho in unary_consistency(clean_signals, corrupted_signals).items():
             self._means.update(name, block, rho)
-
-    def compute(self) -> dict[str, list[Estimate]]:
-        """Per signal ("pairwise", "pool", "s_nf", "s_cls", "fused", "l2", "euclidean"; "frobenius"), per block."""
-        return self._means.compute()
-
-    def plot(self, ax: Any | None = None) -> Any:
-        """rho_s of each signal over depth; returns the axes."""
-        shown = ("pairwise", "pool", "s_nf", "s_cls", "fused")
-        return draw_blocks({n: e for n, e in self.compute().items() if n in shown}, "rho_s", ax)

@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 import math
-from typing import Any
 
 import torch
 from torch import Tensor
 
-from catis.diagnostics.estimates import BlockMeans, Estimate, PerBlock, draw_blocks
+from catis.diagnostics.estimates import BlockMetric, PerBlock
 
 # Largest block of correlations held at once, in numbers: 64 MB of float32, whatever B and D are.
 _BLOCK = 1 << 24
@@ -20,9 +19,6 @@ def off_diagonal(features: Tensor) -> Tensor:
 
     Exact: absolute values do not survive the token-by-token Gram side, so every pair of dimensions is looked at, but
     in blocks of bounded size and each pair once; B copies of a D x D matrix never exist.
-
-    Args:
-        features: (B, n, D) patch tokens.
 
     Returns:
         (B,) in [0, 1]. A dimension without spread has no correlation and is left out; NaN when fewer than two
@@ -100,7 +96,7 @@ def matched_levels(vanilla: PerBlock, reduced: PerBlock) -> list[float]:
     ]
 
 
-class OffDiagonal:
+class OffDiagonal(BlockMetric):
     """Accumulates rho_off per block, with the chance level at the number of tokens there and the excess over it.
 
     Example:
@@ -110,8 +106,7 @@ class OffDiagonal:
         True
     """
 
-    def __init__(self) -> None:
-        self._means = BlockMeans()
+    shown, label = ("rho_off", "chance"), "rho_off"
 
     def update(self, block: int, features: Tensor) -> None:
         """Add the (B, n, D) patch tokens that leave a block."""
@@ -121,12 +116,3 @@ class OffDiagonal:
         self._means.update("chance", block, torch.full_like(value, chance))
         self._means.update("excess", block, value - chance)
         self._means.update("tokens", block, torch.full_like(value, features.shape[1]))
-
-    def compute(self) -> dict[str, list[Estimate]]:
-        """Per block: "rho_off", "chance", "excess" and "tokens"."""
-        return self._means.compute()
-
-    def plot(self, ax: Any | None = None) -> Any:
-        """Measured value and chance level over depth; returns the axes."""
-        values = self.compute()
-        return draw_blocks({name: values[name] for name in ("rho_off", "chance") if name in values}, "rho_off", ax)

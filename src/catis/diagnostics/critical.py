@@ -17,19 +17,12 @@ DROP = 0.05
 
 @dataclass(frozen=True)
 class CriticalR:
-    """Result of `find_critical_r`.
+    """Result of `find_critical_r`."""
 
-    Attributes:
-        r: Smallest r that loses more than the allowed drop; None if none up to `r_max` does.
-        r_max: Largest r that was possible.
-        drop: The allowed drop.
-        scores: Score at each r that was tried, 0 (vanilla) included.
-    """
-
-    r: int | None
-    r_max: int
-    drop: float
-    scores: dict[int, float] = field(default_factory=dict)
+    r: int | None  # smallest r that loses more than the allowed drop; None if none up to `r_max` does
+    r_max: int  # largest r that was possible
+    drop: float  # the allowed drop
+    scores: dict[int, float] = field(default_factory=dict)  # score at each r that was tried, 0 (vanilla) included
 
     @property
     def monotone(self) -> bool:
@@ -71,34 +64,20 @@ def find_critical_r(score: Callable[[int], float], r_max: int, vanilla: float = 
 
 @dataclass(frozen=True)
 class DepthFit:
-    """r_crit against 1/L over models.
+    """r_crit against 1/L over models."""
 
-    Attributes:
-        slope: k of r_crit = k / L, through the origin (Eq. rcrit).
-        low: Lower end of its 95 % interval; NaN with fewer than two models.
-        high: Upper end.
-        r_squared: Of that fit, against the mean; negative if it is worse than no dependence on L.
-        free_slope: Slope of a straight line that need not pass through the origin.
-        intercept: Its intercept; the law says 0.
-        free_r_squared: Its R^2.
-        n: Models.
-    """
-
-    slope: float
-    low: float
-    high: float
-    r_squared: float
-    free_slope: float
-    intercept: float
-    free_r_squared: float
-    n: int
+    slope: float  # k of r_crit = k / L, through the origin (Eq. rcrit)
+    low: float  # lower end of its 95 % interval; NaN with fewer than two models
+    high: float  # upper end
+    r_squared: float  # of that fit, against the mean; negative if it is worse than no dependence on L
+    free_slope: float  # slope of a straight line that need not pass through the origin
+    intercept: float  # its intercept; the law says 0
+    free_r_squared: float  # its R^2
+    n: int  # models
 
 
 def fit_depth(depths: Sequence[int], r_crit: Sequence[float]) -> DepthFit:
     """Fit r_crit = k / L, and a straight line in 1/L beside it.
-
-    Raises:
-        ValueError: No models, unequal lengths, or a depth below 1.
 
     Example:
         >>> fit = fit_depth([12, 24, 40], [15.0, 7.5, 4.5])

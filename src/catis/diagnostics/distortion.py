@@ -11,7 +11,7 @@ replayed as the size-weighted mean.
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import Any, ClassVar
+from typing import ClassVar
 
 import torch
 import torch.nn.functional as F
@@ -23,7 +23,7 @@ from catis.core.method import Method
 from catis.core.parts import BlockParts
 from catis.core.plan import EVICTED, Plan
 from catis.core.state import TokenState
-from catis.diagnostics.estimates import BlockMeans, Estimate, draw_blocks
+from catis.diagnostics.estimates import BlockMetric
 
 GROUPS = 20
 """Images are dealt to this many groups in turn, whose means give a jackknife interval in constant memory."""
@@ -56,7 +56,7 @@ def channel_amounts(plan: Plan | None) -> tuple[float, float]:
     return removed - evicted, evicted
 
 
-class Distortion:
+class Distortion(BlockMetric):
     """Accumulates the distance from vanilla per block, and what the method merged and evicted there.
 
     Example:
@@ -66,8 +66,10 @@ class Distortion:
         0.0
     """
 
+    shown, label = ("distortion",), "1 - cosine to vanilla"
+
     def __init__(self) -> None:
-        self._means = BlockMeans()
+        super().__init__()
         self._groups: dict[int, Tensor] = {}
         self._seen: dict[int, int] = {}
 
@@ -83,10 +85,6 @@ class Distortion:
         sums.index_add_(1, group.cpu(), torch.stack([distance, torch.ones_like(distance)]).cpu())
         self._seen[block] = start + len(distance)
 
-    def compute(self) -> dict[str, list[Estimate]]:
-        """Per block: "distortion", "merged" and "evicted"."""
-        return self._means.compute()
-
     def leave_one_out(self) -> Tensor:
         """(groups, L) mean distortion with one group of images left out, for jackknife intervals of a fit."""
         sums, counts = torch.stack([self._groups[block] for block in sorted(self._groups)], 1)
@@ -96,22 +94,14 @@ class Distortion:
         means: Tensor = ((totals - sums)[:, used] / left.clamp_min(1)).masked_fill(left == 0, torch.nan).T
         return means
 
-    def plot(self, ax: Any | None = None) -> Any:
-        """Distortion over depth; returns the axes."""
-        return draw_blocks({"distortion": self.compute()["distortion"]}, "1 - cosine to vanilla", ax)
-
 
 @dataclass
 class Decisions:
-    """What a reduced run did to every original patch, block by block; `add` is a recorder.
+    """What a reduced run did to every original patch, block by block; `add` is a recorder."""
 
-    Attributes:
-        home: Per block, (B, patches) a patch that stands for the group this patch is merged with.
-        evicted: Per block, (B, patches) bool, whether the patch is gone.
-    """
-
+    # Per block, (B, patches) a patch that stands for the group this patch is merged with.
     home: list[Tensor] = field(default_factory=list)
-    evicted: list[Tensor] = field(default_factory=list)
+    evicted: list[Tensor] = field(default_factory=list)  # per block, (B, patches) bool, whether the patch is gone
 
     def add(self, block: BlockRecord) -> None:
         """Take one block's decisions."""
@@ -129,18 +119,12 @@ class Decisions:
 
 @dataclass(frozen=True)
 class Replay(Method):
-    """Runs recorded decisions on the full grid, with either channel on or off.
-
-    Attributes:
-        decisions: Of the same batch of images.
-        merge: Whether merges happen.
-        evict: Whether evictions happen.
-    """
+    """Runs recorded decisions on the full grid, with either channel on or off."""
 
     name: ClassVar[str] = "replay"
-    decisions: Decisions = field(default_factory=Decisions)
-    merge: bool = True
-    evict: bool = True
+    decisions: Decisions = field(default_factory=Decisions)  # of the same batch of images
+    merge: bool = True  # whether merges happen
+    evict: bool = True  # whether evictions happen
 
     @property
     def block_runner(self) -> BlockRunner:

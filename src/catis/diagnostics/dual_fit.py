@@ -14,23 +14,15 @@ from catis.diagnostics.amplifier_fit import AmplifierFit, check_path, fit_amplif
 
 @dataclass(frozen=True)
 class DualFit:
-    """Eq. dual-channel, fitted to three runs at once: both channels, merges alone, evictions alone.
+    """Eq. dual-channel, fitted to three runs at once: both channels, merges alone, evictions alone."""
 
-    Attributes:
-        merge: Seed and gain of a merge.
-        evict: Seed and gain of an eviction.
-        r_squared: Of this joint fit, per run: "both", "merge_only", "evict_only".
-        merge_alone: Amplifier fitted to the merges alone.
-        evict_alone: Amplifier fitted to the evictions alone.
-        additive_r_squared: How well the two separate fits, put together by Eq. dual-channel with nothing refitted,
-            give the run with both; far below 0 if the channels' feedback does not add up as the equation has it.
-    """
-
-    merge: Channel
-    evict: Channel
-    r_squared: dict[str, float]
-    merge_alone: AmplifierFit
-    evict_alone: AmplifierFit
+    merge: Channel  # seed and gain of a merge
+    evict: Channel  # seed and gain of an eviction
+    r_squared: dict[str, float]  # of this joint fit, per run: "both", "merge_only", "evict_only"
+    merge_alone: AmplifierFit  # amplifier fitted to the merges alone
+    evict_alone: AmplifierFit  # amplifier fitted to the evictions alone
+    # How well the two separate fits, put together by Eq. dual-channel with nothing refitted, give the run with both;
+    # far below 0 if the channels' feedback does not add up as the equation has it.
     additive_r_squared: float
 
 
@@ -41,16 +33,9 @@ def fit_dual(
     merged: Sequence[float] | Floats,
     evicted: Sequence[float] | Floats,
 ) -> DualFit:
-    """Least squares of Eq. dual-channel on a run with both channels and its two replays.
+    """Least squares of Eq. dual-channel on the distortion after each step, of a run with both channels and two replays.
 
     A single run cannot tell the channels apart when both amounts are constant over depth: hence the replays.
-
-    Args:
-        both: Distortion after each step with both channels.
-        merge_only: The same with the evictions left out.
-        evict_only: The same with the merges left out.
-        merged: Merges in each step.
-        evicted: Evictions in each step.
     """
     alone = fit_amplifier(merge_only, merged), fit_amplifier(evict_only, evicted)
     runs = [check_path(both, merged)[0], check_path(merge_only, merged)[0], check_path(evict_only, evicted)[0]]

@@ -5,13 +5,13 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, ClassVar
 
 import torch
 from scipy import stats
 from torch import Tensor
 
-from catis.errors import MissingExtraError
+from catis.errors import require
 
 CONFIDENCE = 0.95
 
@@ -42,10 +42,6 @@ PerBlock = Mapping[str, list[Estimate]]
 
 def mcnemar(gained: int, lost: int) -> float:
     """Exact two-sided p of McNemar's test: images that only one of two methods gets right, as coin flips.
-
-    Args:
-        gained: Images that only the first gets right.
-        lost: Images that only the second gets right.
 
     Example:
         >>> mcnemar(10, 0), mcnemar(0, 0)
@@ -114,6 +110,39 @@ class BlockMeans:
         return {name: self[name] for name in self._moments}
 
 
+class BlockMetric:
+    """A diagnostic that accumulates over a stream of batches, block by block: `update` feeds `_means`."""
+
+    shown: ClassVar[tuple[str, ...]]
+    """Quantities that `plot` draws."""
+    label: ClassVar[str]
+    """Its axis."""
+
+    def __init__(self) -> None:
+        self._means = BlockMeans()
+
+    def compute(self) -> dict[str, list[Estimate]]:
+        """Every quantity, per block."""
+        return self._means.compute()
+
+    def plot(self, ax: Any | None = None) -> Any:
+        """One line per quantity over the depth, with its confidence band; returns the axes."""
+        if ax is None:
+            require("plot()", "plots", "matplotlib")
+            from matplotlib.figure import Figure
+
+            ax = Figure(figsize=(6, 3.5), layout="constrained").add_subplot()
+        for name, estimates in ((name, blocks) for name, blocks in self.compute().items() if name in self.shown):
+            blocks = range(len(estimates))
+            (line,) = ax.plot(blocks, [estimate.mean for estimate in estimates], marker="o", markersize=3, label=name)
+            low, high = [estimate.low for estimate in estimates], [estimate.high for estimate in estimates]
+            ax.fill_between(blocks, low, high, alpha=0.2, color=line.get_color(), linewidth=0)
+        ax.set_xlabel("block")
+        ax.set_ylabel(self.label)
+        ax.legend(frameon=False, fontsize="small")
+        return ax
+
+
 def _estimate(n: int, mean: float, squares: float) -> Estimate:
     if n == 0:
         return Estimate(math.nan, math.nan, math.nan, 0)
@@ -152,32 +181,3 @@ def bands(per_block: Sequence[Estimate]) -> Mapping[str, float]:
 def _mean(values: Sequence[float]) -> float:
     known = torch.tensor([value for value in values if not math.isnan(value)], dtype=torch.float64)
     return float(known.mean()) if known.numel() else math.nan
-
-
-def axes(ax: Any | None = None) -> Any:
-    """The axes given, or new ones.
-
-    Raises:
-        MissingExtraError: matplotlib is not installed.
-    """
-    if ax is not None:
-        return ax
-    try:
-        from matplotlib.figure import Figure
-    except ImportError as error:
-        raise MissingExtraError("plot()", "plots") from error
-    return Figure(figsize=(6, 3.5), layout="constrained").add_subplot()
-
-
-def draw_blocks(curves: Mapping[str, Sequence[Estimate]], label: str, ax: Any | None = None) -> Any:
-    """One line per curve over the blocks, with its confidence band."""
-    ax = axes(ax)
-    for name, estimates in curves.items():
-        blocks = range(len(estimates))
-        (line,) = ax.plot(blocks, [estimate.mean for estimate in estimates], marker="o", markersize=3, label=name)
-        low, high = [estimate.low for estimate in estimates], [estimate.high for estimate in estimates]
-        ax.fill_between(blocks, low, high, alpha=0.2, color=line.get_color(), linewidth=0)
-    ax.set_xlabel("block")
-    ax.set_ylabel(label)
-    ax.legend(frameon=False, fontsize="small")
-    return ax

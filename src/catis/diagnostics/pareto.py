@@ -10,19 +10,12 @@ from itertools import pairwise
 
 @dataclass(frozen=True)
 class Violation:
-    """A point that lies above the chord of its neighbours, so that the curve bends the wrong way there.
+    """A point that lies above the chord of its neighbours, so that the curve bends the wrong way there."""
 
-    Attributes:
-        at: Its place on the axis of reduction.
-        loss: Its loss.
-        chord: What its neighbours' chord gives there.
-        sigmas: By how many standard errors it is above; infinite if no error was given.
-    """
-
-    at: float
-    loss: float
-    chord: float
-    sigmas: float
+    at: float  # its place on the axis of reduction
+    loss: float  # its loss
+    chord: float  # what its neighbours' chord gives there
+    sigmas: float  # by how many standard errors it is above; infinite if no error was given
 
 
 @dataclass(frozen=True)
@@ -44,9 +37,6 @@ def check_convexity(
         loss: 1 - accuracy or 1 - agreement, as a share in [0, 1].
         n: Images behind each point, for binomial errors; None takes the values as exact.
         threshold: Standard errors above the chord that count as a violation.
-
-    Raises:
-        ValueError: Fewer than three points, unequal lengths, or a reduction that does not increase.
 
     Example:
         >>> check_convexity([0, 4, 8, 12], [0.0, 0.01, 0.05, 0.30]).convex

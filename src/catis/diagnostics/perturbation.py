@@ -21,23 +21,14 @@ from catis.diagnostics.consistency import key_cosine
 
 @dataclass(frozen=True)
 class Energy:
-    """Both signal classes on one set of tokens.
+    """Both signal classes on one set of tokens."""
 
-    Attributes:
-        pair: V_pair by Monte Carlo, over all N_p (N_p - 1) / 2 pairs.
-        unary: V_unary by Monte Carlo, over all tokens.
-        pair_first_order: What the first-order expansion gives for V_pair (Eq. v-pair, gradients as they are).
-        unary_first_order: The same for V_unary, population statistics included (Eq. unary-per-token).
-        pair_noise_to_signal: Energy per pair over the variance of the similarities.
-        unary_noise_to_signal: Energy per token over the variance of s_nf.
-    """
-
-    pair: float
-    unary: float
-    pair_first_order: float
-    unary_first_order: float
-    pair_noise_to_signal: float
-    unary_noise_to_signal: float
+    pair: float  # V_pair by Monte Carlo, over all N_p (N_p - 1) / 2 pairs
+    unary: float  # V_unary by Monte Carlo, over all tokens
+    pair_first_order: float  # what the first-order expansion gives for V_pair (Eq. v-pair, gradients as they are).
+    unary_first_order: float  # the same for V_unary, population statistics included (Eq. unary-per-token)
+    pair_noise_to_signal: float  # energy per pair over the variance of the similarities
+    unary_noise_to_signal: float  # energy per token over the variance of s_nf
 
 
 def gradient_norms(features: Tensor) -> tuple[Tensor, Tensor]:
@@ -70,12 +61,6 @@ def first_order_unary(features: Tensor, sigma: float) -> float:
 def perturbation_energy(features: Tensor, sigma: float, draws: int = 64, seed: int = 0) -> Energy:
     """Monte Carlo energies of cosine similarity and s_nf under isotropic Gaussian noise on (N_p, d) tokens.
 
-    Args:
-        features: Token features.
-        sigma: Standard deviation of the noise per component.
-        draws: Noise samples.
-        seed: Of the noise.
-
     Example:
         >>> tokens = torch.randn(32, 64, generator=torch.Generator().manual_seed(0))
         >>> energy = perturbation_energy(tokens, sigma=0.01)
@@ -105,36 +90,22 @@ def perturbation_energy(features: Tensor, sigma: float, draws: int = 64, seed: i
 
 @dataclass(frozen=True)
 class EnergyScaling:
-    """How V_pair / V_unary grows with the number of tokens.
+    """How V_pair / V_unary grows with the number of tokens."""
 
-    Attributes:
-        tokens: N_p of each point.
-        energies: Energies of each point.
-        slope: Log-log slope of the measured ratio; the proposition says 1.
-        low: Lower end of its 95 % interval.
-        high: Upper end.
-        first_order_slope: Slope of the first-order prediction of the ratio.
-    """
-
-    tokens: tuple[int, ...]
-    energies: tuple[Energy, ...]
-    slope: float
-    low: float
-    high: float
-    first_order_slope: float
+    tokens: tuple[int, ...]  # N_p of each point
+    energies: tuple[Energy, ...]  # energies of each point
+    slope: float  # log-log slope of the measured ratio; the proposition says 1
+    low: float  # lower end of its 95 % interval
+    high: float  # upper end
+    first_order_slope: float  # slope of the first-order prediction of the ratio
 
 
 def energy_scaling(
     features: Callable[[int], Tensor], tokens: Sequence[int], sigma: float, draws: int = 64, seed: int = 0
 ) -> EnergyScaling:
-    """Measure the ratio at several token counts and fit its log-log slope.
+    """Measure the ratio at three or more token counts and fit its log-log slope.
 
-    Args:
-        features: Gives (N_p, d) features for a token count.
-        tokens: Token counts, at least three.
-        sigma: Standard deviation of the noise per component.
-        draws: Noise samples per point.
-        seed: Of the noise.
+    `features` gives (N_p, d) features for a token count; the rest is as for `perturbation_energy`.
 
     Example:
         >>> def gaussian(n): return torch.randn(n, 32, generator=torch.Generator().manual_seed(n))

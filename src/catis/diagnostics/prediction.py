@@ -25,19 +25,12 @@ _LOW, _HIGH, _BINS = -8.0, 0.5, 170
 
 @dataclass(frozen=True)
 class Tolerance:
-    """P(class changes | final distortion d) = logistic(slope (log10 d - middle)), and the d's it was fitted on.
+    """P(class changes | final distortion d) = logistic(slope (log10 d - middle)), and the d's it was fitted on."""
 
-    Attributes:
-        middle: log10 of the distortion at which half the images change class.
-        slope: Steepness.
-        distances: log10 of the probe's distances (bin centres).
-        weights: Share of the images in each.
-    """
-
-    middle: float
-    slope: float
-    distances: tuple[float, ...]
-    weights: tuple[float, ...]
+    middle: float  # log10 of the distortion at which half the images change class
+    slope: float  # steepness
+    distances: tuple[float, ...]  # log10 of the probe's distances (bin centres)
+    weights: tuple[float, ...]  # share of the images in each
 
     def disagreement(self, scale: float = 1.0) -> float:
         """Expected share of changed classes when every distortion is `scale` times the probe's."""
@@ -116,11 +109,7 @@ def predict_critical_r(
     Args:
         channel: Amplifier fitted to the probe's distortion.
         tolerance: What the probe's images take.
-        probe: Schedule of the probe.
-        depth: Number of blocks.
-        num_patches: Patch tokens at the start.
         has_cls: Whether the distortion is that of the CLS token.
-        drop: Share of classes that may change.
         feedback: What makes distortion grow from block to block. "reduction" is the paper's coupling, beta = 1 + alpha
             r delta; "network" keeps the probe's beta for every r, which is what is measured (docs/diagnostics.md).
     """

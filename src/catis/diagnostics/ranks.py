@@ -10,17 +10,11 @@ from torch import Tensor
 
 
 class Sorted(NamedTuple):
-    """One sort of (B, M) values, from which ranks within any subset follow without sorting again.
+    """One sort of (B, M) values, from which ranks within any subset follow without sorting again."""
 
-    Attributes:
-        order: (B, M) index of the value at each sorted place.
-        first: (B, M) sorted place of the first value equal to this one.
-        last: (B, M) sorted place of the last value equal to this one.
-    """
-
-    order: Tensor
-    first: Tensor
-    last: Tensor
+    order: Tensor  # (B, M) index of the value at each sorted place
+    first: Tensor  # (B, M) sorted place of the first value equal to this one
+    last: Tensor  # (B, M) sorted place of the last value equal to this one
 
 
 def sort_once(values: Tensor) -> Sorted:
@@ -72,12 +66,7 @@ def correlate_ranks(ranks_a: Tensor, ranks_b: Tensor, mask: Tensor | None = None
 
 
 def spearman(a: Tensor, b: Tensor, mask: Tensor | None = None) -> Tensor:
-    """Spearman's rho of each row of two (B, M) tensors.
-
-    Args:
-        a: Values.
-        b: Values, of the same shape.
-        mask: (B, M) bool: use these entries only.
+    """Spearman's rho of each row of two (B, M) tensors, over the entries of a (B, M) mask if one is given.
 
     Returns:
         (B,) float64; NaN, as scipy says it, where a row is constant, holds NaN or has fewer than two entries.

@@ -42,9 +42,7 @@ def default_cache() -> Path:
 class ImageCache:
     """Files KEY.npy with pixels and KEY.json with what could not be read; a set is there once its JSON file is.
 
-    Args:
-        folder: Where they lie.
-        limit: Most gigabytes that all of them may take; those unused for longest go first.
+    They take at most `limit` gigabytes; those unused for longest go first.
     """
 
     def __init__(self, folder: Path, limit: float = 20.0) -> None:

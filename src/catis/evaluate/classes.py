@@ -30,20 +30,12 @@ def map_classes(
 ) -> ClassMap:
     """Match the class folders of a data set with the classes of a model.
 
+    `class_map` is a text file with one folder name per line, in the order of the model's classes.
+
     A class map decides if there is one; else the names that the model has for its classes, if they are those of the
     folders, upper case, spaces and the like apart. Folders named by WordNet ids are found by id, so any subset will do;
     ImageNet-A and -R are scored over their own 200 classes. Other folders are the classes in their order, so all of
     them must be there.
-
-    Args:
-        data: Name of the data set.
-        folders: Names of its class folders, in order.
-        num_classes: Classes of the model.
-        class_map: Text file with one folder name per line, in the order of the model's classes.
-        class_names: Names of the model's classes, in order; empty if it has none.
-
-    Raises:
-        ValueError: They do not match; the message names a folder that does not, and what was expected.
 
     Example:
         >>> map_classes("pets", ["cat", "dog"], 2).index["dog"]

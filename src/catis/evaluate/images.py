@@ -14,31 +14,21 @@ from catis.evaluate.cache import CacheWriter, ImageCache
 from catis.evaluate.classes import map_classes
 from catis.evaluate.prepared import ImageBatch, Labels, PreparedImages
 from catis.evaluate.sources import OpenData, open_clips, open_data
-from catis.runs.identity import data_fingerprint, digest
+from catis.runs.record import data_fingerprint, digest
 from catis.runs.spec import DataSpec
 
 
 @dataclass
 class StreamedImages:
-    """Images decoded by threads, the next batch while this one is computed on; a whole pass fills the cache.
+    """Images decoded by threads, the next batch while this one is computed on; a whole pass fills the cache."""
 
-    Attributes:
-        about: Names, labels, fingerprint.
-        data: Where they come from.
-        seed: Of corruptions.
-        workers: Threads that decode.
-        cache: Where to keep them, None for nowhere.
-        key: Their name there.
-        notes: What the user should know, such as a cache that is full.
-    """
-
-    about: Labels
-    data: OpenData
-    seed: int = 0
-    workers: int = 1
-    cache: ImageCache | None = None
-    key: str = ""
-    notes: list[str] = field(default_factory=list)
+    about: Labels  # names, labels, fingerprint
+    data: OpenData  # where they come from
+    seed: int = 0  # of corruptions
+    workers: int = 1  # threads that decode
+    cache: ImageCache | None = None  # where to keep them, None for nowhere
+    key: str = ""  # their name there
+    notes: list[str] = field(default_factory=list)  # what the user should know, such as a cache that is full
 
     def batches(self, batch_size: int) -> Iterator[ImageBatch]:
         """All images in order."""
@@ -131,10 +121,6 @@ def open_images(
     cache: ImageCache | None = None,
 ) -> StreamedImages:
     """Open a data set for a model of so many classes, with names or without; nothing is decoded yet.
-
-    Raises:
-        NoImagesError: There are no images.
-        ValueError: The class folders do not match the model's classes.
 
     Example:
         >>> images = open_images(DataSpec("zoo-clean", limit=24), Preprocessing((96, 96), 1.0), 24)

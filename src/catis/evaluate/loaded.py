@@ -18,21 +18,13 @@ from catis.runs.spec import ModelSpec, RunSpec
 
 @dataclass(frozen=True)
 class LoadedModel:
-    """A model and what every run of it needs to know.
+    """A model and what every run of it needs to know."""
 
-    Attributes:
-        module: The model, vanilla, in eval mode.
-        preprocessing: How it wants its images.
-        weights: Hash of its weights.
-        num_classes: Classes it tells apart.
-        class_names: Their names in order, if the model has any.
-    """
-
-    module: nn.Module
-    preprocessing: Preprocessing
-    weights: str
-    num_classes: int
-    class_names: tuple[str, ...] = ()
+    module: nn.Module  # the model, vanilla, in eval mode
+    preprocessing: Preprocessing  # how it wants its images
+    weights: str  # hash of its weights
+    num_classes: int  # classes it tells apart
+    class_names: tuple[str, ...] = ()  # their names in order, if the model has any
 
     def images(self, spec: RunSpec, *, workers: int = 1, cache: ImageCache | None = None) -> StreamedImages:
         """The run's data set, prepared for this model."""

@@ -44,32 +44,19 @@ def mean_corrupted_accuracy(records: Iterable[Record]) -> Mapping[str, tuple[flo
 
 @dataclass(frozen=True)
 class Difference:
-    """Accuracy of one run minus that of another on the same images.
+    """Accuracy of one run minus that of another on the same images."""
 
-    Attributes:
-        n: Images that both have.
-        gained: Images that only the one has right.
-        lost: Images that only the other has right.
-        points: Difference in percentage points.
-        low: Lower end of its 95 % bootstrap interval.
-        high: Upper end.
-        p_value: Exact McNemar test, two-sided.
-    """
-
-    n: int
-    gained: int
-    lost: int
-    points: float
-    low: float
-    high: float
-    p_value: float
+    n: int  # images that both have
+    gained: int  # images that only the one has right
+    lost: int  # images that only the other has right
+    points: float  # difference in percentage points
+    low: float  # lower end of its 95 % bootstrap interval
+    high: float  # upper end
+    p_value: float  # exact McNemar test, two-sided
 
 
 def compare(run: Predictions, reference: Predictions, *, resamples: int = RESAMPLES, seed: int = 0) -> Difference:
     """Compare a run with a reference image by image, top-1.
-
-    Raises:
-        ValueError: They have no image in common, or do not agree on a label.
 
     Example:
         >>> labels = np.zeros(100, np.int64)
@@ -109,19 +96,13 @@ class Pair(NamedTuple):
 def paired_differences(store: Store, records: Sequence[Record], against: str) -> list[Pair]:
     """Compare every run with the reference's run on the same images, model, precision and amounts.
 
-    Args:
-        store: Where the predictions are.
-        records: The runs; the reference's are looked for among them.
-        against: Name of a method, such as "tome" or, with calibrated weights, "tome calibrated"; "vanilla" for the
-            vanilla model (then whatever the amounts); or name of one run.
-
-    Raises:
-        ValueError: The store has no run of the reference.
+    `against` names a method, such as "tome" or "tome calibrated"; "vanilla", whatever the amounts; or one run. It is
+    looked for among the records.
     """
     references = [record for record in records if against in (record.method_title, record.name)]
     if not references:
         known = ", ".join(sorted({record.method_title for record in records})) or "none"
-        raise ValueError(f"--against {against}: no such run here; methods that are: {known}")
+        raise ValueError(f"--against {against}: no such run here; methods here: {known}")
     chosen = {record.name for record in references}
     free = against == "vanilla" or against in chosen  # a single run is the reference whatever the amounts
     return [

@@ -36,17 +36,11 @@ class BrokenImageError(CatisError):
 
 @dataclass(frozen=True)
 class Predicted:
-    """What came of a pass over a data set.
+    """What came of a pass over a data set."""
 
-    Attributes:
-        predictions: Of every image that could be read.
-        broken: Every image that could not.
-        batch_size: Images per batch in the end; smaller than asked for if memory ran out.
-    """
-
-    predictions: Predictions
-    broken: list[BrokenImage]
-    batch_size: int
+    predictions: Predictions  # of every image that could be read
+    broken: list[BrokenImage]  # every image that could not
+    batch_size: int  # images per batch in the end; smaller than asked for if memory ran out
 
 
 def predict(

@@ -14,53 +14,32 @@ from catis.data.preprocessing import Pixels
 
 
 class ImageBatch(NamedTuple):
-    """Consecutive images.
+    """Consecutive images."""
 
-    Attributes:
-        indices: (b,) places in the data set of those that could be read.
-        pixels: (b, H, W, 3) bytes of these; (b, V, T, H, W, 3) of clips.
-        broken: Those that could not be.
-        end: Place after the last one.
-    """
-
-    indices: NDArray[np.int64]
-    pixels: Pixels
-    broken: Sequence[BrokenImage]
-    end: int
+    indices: NDArray[np.int64]  # (b,) places in the data set of those that could be read
+    pixels: Pixels  # (b, H, W, 3) bytes of these; (b, V, T, H, W, 3) of clips
+    broken: Sequence[BrokenImage]  # those that could not be
+    end: int  # place after the last one
 
 
 @dataclass(frozen=True)
 class Labels:
-    """What is known of every image before it is read.
+    """What is known of every image before it is read."""
 
-    Attributes:
-        names: Paths below the root.
-        labels: (n,) classes of the model.
-        scored: Classes that may be predicted; None for all.
-        fingerprint: Hash of the data set.
-        views: Inputs of the model per item: more than one for clips that are seen several times.
-    """
-
-    names: Sequence[str]
-    labels: NDArray[np.int64]
-    scored: tuple[int, ...] | None
-    fingerprint: str
-    views: int = 1
+    names: Sequence[str]  # paths below the root
+    labels: NDArray[np.int64]  # (n,) classes of the model
+    scored: tuple[int, ...] | None  # classes that may be predicted; None for all
+    fingerprint: str  # hash of the data set
+    views: int = 1  # inputs of the model per item: more than one for clips that are seen several times
 
 
 @dataclass(frozen=True)
 class PreparedImages:
-    """Images in memory or mapped from the cache. Plain arrays: cheap to pickle, shareable between processes.
+    """Images in memory or mapped from the cache. Plain arrays: cheap to pickle, shareable between processes."""
 
-    Attributes:
-        about: Names, labels, fingerprint.
-        pixels: (n, H, W, 3) bytes, (n, V, T, H, W, 3) of clips; zeros where one is broken.
-        broken: Why an image could not be read, by its index.
-    """
-
-    about: Labels
-    pixels: Pixels
-    broken: Mapping[int, str]
+    about: Labels  # names, labels, fingerprint
+    pixels: Pixels  # (n, H, W, 3) bytes, (n, V, T, H, W, 3) of clips; zeros where one is broken
+    broken: Mapping[int, str]  # why an image could not be read, by its index
 
     def batches(self, batch_size: int) -> Iterator[ImageBatch]:
         """All images in order; a broken one takes up its place in its batch."""

@@ -26,9 +26,8 @@ from catis.evaluate.metrics import agreement
 from catis.evaluate.predict import Predicted, Progress, predict
 from catis.macs import compare_macs
 from catis.recipes.made import versions
-from catis.runs.identity import run_name
 from catis.runs.predictions import Predictions
-from catis.runs.record import Record
+from catis.runs.record import Record, run_name
 from catis.runs.spec import RunSpec
 
 
@@ -43,10 +42,6 @@ class Identity:
 
 def identify(spec: RunSpec, model: LoadedModel, images: Images) -> Identity:
     """What a run is, before it is done.
-
-    Raises:
-        UnsupportedModelError: The model cannot be reduced rightly.
-        ValueError: The reduction does not fit the model.
 
     Example:
         >>> from catis.runs import DataSpec, ModelSpec
@@ -76,10 +71,6 @@ def evaluate_run(
     """Do one run. What several runs share may be passed in, so that it is done once; the model comes back as it was.
 
     Args:
-        spec: What to run.
-        model: The loaded model of spec.model.
-        images: The opened images of spec.data, prepared for that model.
-        identity: What `identify` says of the run.
         vanilla: Predictions of the vanilla model on the same images, for the agreement.
         workers: Threads that decode images, where they are opened here.
         cache: Where prepared images are kept, where they are opened here.

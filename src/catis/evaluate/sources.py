@@ -29,35 +29,21 @@ ZOO_IMAGES = 2400
 
 @dataclass(frozen=True)
 class OpenData:
-    """A data set that is there to be read.
+    """A data set that is there to be read."""
 
-    Attributes:
-        source: Reads prepared images by index.
-        folders: Class folder of every image; its class for the embedded set.
-        classes: All class folders, sorted, with images or without; all classes of the embedded set, in order.
-        sizes: Bytes of every file; 0 for images that are made on demand.
-        stamps: Whatever changes when the pixels do, for the cache; paths and times of files.
-        damage: Makes the corrupted version, None if the images are taken as they are.
-        shape: Of a prepared image, (H, W, 3), or of the views of a clip, (V, T, H, W, 3).
-        made: What images that are made on demand are made of, or how clips are sampled; None for image files.
-    """
-
-    source: ImageSource
-    folders: Sequence[str]
+    source: ImageSource  # reads prepared images by index
+    folders: Sequence[str]  # class folder of every image; its class for the embedded set
+    # All class folders, sorted, with images or without; all classes of the embedded set, in order.
     classes: Sequence[str]
-    sizes: Sequence[int]
-    stamps: Any
-    damage: Damage | None
-    shape: tuple[int, ...]
-    made: Any = None
+    sizes: Sequence[int]  # bytes of every file; 0 for images that are made on demand
+    stamps: Any  # whatever changes when the pixels do, for the cache; paths and times of files
+    damage: Damage | None  # makes the corrupted version, None if the images are taken as they are
+    shape: tuple[int, ...]  # of a prepared image, (H, W, 3), or of the views of a clip, (V, T, H, W, 3)
+    made: Any = None  # what images that are made on demand are made of, or how clips are sampled; None for image files
 
 
 def open_data(spec: DataSpec, preprocessing: Preprocessing) -> OpenData:
     """Find the images of a data set; none is read yet.
-
-    Raises:
-        NoImagesError: There are none.
-        ValueError: An image lies outside any class folder.
 
     Example:
         >>> opened = open_data(DataSpec("zoo-clean", limit=24), Preprocessing((96, 96), 1.0))
@@ -79,12 +65,7 @@ def open_data(spec: DataSpec, preprocessing: Preprocessing) -> OpenData:
 
 
 def open_clips(spec: DataSpec, preprocessing: Preprocessing) -> OpenData:
-    """Find the clips of a data set; none is read yet.
-
-    Raises:
-        NoImagesError: There are none, or not the official lists.
-        ValueError: The model takes images, the data set is none of clips, or a corruption was asked for.
-    """
+    """Find the clips of a data set; none is read yet."""
     named = ClipData.parse(spec.name)
     if named is None:
         raise ValueError(f"data {spec.name!r}: the model takes clips; pass ucf101=DIR, or clips=DIR for class folders")

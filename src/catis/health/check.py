@@ -11,7 +11,7 @@ import torch
 from torch import nn
 
 from catis import hosts
-from catis.api import applied
+from catis.api import applied, wanted_recipe
 from catis.core.method import Method
 from catis.core.schedule import RLike
 from catis.data.batches import batches
@@ -25,7 +25,7 @@ from catis.health.critical_r import image_source, measure_critical_r
 from catis.health.probes import ReducedProbe, VanillaProbe
 from catis.inference import batch_images, evaluating
 from catis.methods.catis import Catis
-from catis.recipes import Recipe, RecipeLike, load_recipe
+from catis.recipes import Recipe, RecipeLike
 from catis.registry import create_method
 
 Progress = Callable[[int, int], None]
@@ -86,7 +86,7 @@ def diagnose(
         4
     """
     built = method if isinstance(method, Method) else create_method(method, **options)
-    probed = None if recipe is None else _fitting(model, recipe, measure, r=r, options=options or None)
+    probed = None if recipe is None else _fitting(model, recipe, measure, r=r, **options)
     prepared = preprocessing or hosts.find(model).preprocessing()
     source = image_source(data, prepared, limit)
     vanilla = VanillaProbe(model, built if isinstance(built, Catis) else Catis())
@@ -120,11 +120,8 @@ def diagnose(
 
 def _fitting(model: nn.Module, source: RecipeLike, measure: bool, **beside: Any) -> Recipe:
     """The recipe, once it is known to fit the model."""
-    given = [name for name, value in beside.items() if value is not None]
-    if given:
-        raise ValueError(f"recipe= was given together with {', '.join(given)}: a recipe says all of it, so edit it")
     if measure:
         raise ValueError("r_crit is measured of a method at one r in all blocks, not of a recipe: drop one of the two")
-    recipe = load_recipe(source)
+    recipe = wanted_recipe(recipe=source, **beside)
     with applied(model, recipe=recipe):
         return recipe

@@ -38,17 +38,10 @@ def measure_critical_r(
     """Smallest r that loses more than 5 points: of accuracy with labels, of agreement with vanilla without.
 
     Args:
-        model: A supported classifier.
         data: A folder of images, or a sequence of uint8 arrays.
-        method: Method to measure.
         labels: Class of each image, in the order of the data; None measures agreement.
         drop: Points that may be lost, as a share.
         r_max: Largest r to try; by default half of the patch tokens, the most that one block can remove.
-        batch_size: Images per batch.
-        limit: Use only this many images of a folder.
-        workers: Threads that read images.
-        preprocessing: How to prepare images.
-        options: Options of the method.
 
     Example:
         >>> import numpy as np, timm

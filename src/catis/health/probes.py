@@ -34,16 +34,10 @@ from catis.recipes import Recipe
 
 
 class Reference(NamedTuple):
-    """What the vanilla model says of a batch of clean images.
+    """What the vanilla model says of a batch of clean images."""
 
-    Attributes:
-        features: Per block, (B, C) CLS token or pooled patch tokens.
-        classes: (B,) predicted classes; None for a model without classifier.
-        num_patches: Patch tokens.
-    """
-
-    features: Sequence[Tensor]
-    classes: Tensor | None
+    features: Sequence[Tensor]  # per block, (B, C) CLS token or pooled patch tokens
+    classes: Tensor | None  # (B,) predicted classes; None for a model without classifier
     num_patches: int
 
 
@@ -64,12 +58,7 @@ class Observer(Method):
 
 
 class VanillaProbe:
-    """rho_s, Delta F and rho_off of the vanilla model, clean and corrupted images side by side in one pass.
-
-    Args:
-        model: The model, in eval mode.
-        theta: CATIS settings of the fused signal and of the merge pool.
-    """
+    """rho_s, Delta F and rho_off of the vanilla model, clean and corrupted images side by side in one pass."""
 
     def __init__(self, model: nn.Module, theta: Catis) -> None:
         self.model, self.theta = model, theta
@@ -107,8 +96,6 @@ class ReducedProbe:
     """rho_off, distortion and agreement of a reduced model against the vanilla one.
 
     Args:
-        model: The model, in eval mode.
-        method: Method to probe.
         r: Amount; None removes half of the patch tokens over the whole depth.
         recipe: In place of both; whoever passes it has seen that it fits the model.
         channels: Whether to replay merges and evictions apart where the method does both (two more passes).

@@ -24,11 +24,6 @@ class Correction:
     `fitted` makes one that can be saved and checked; one made from values and reduction alone can be installed, to try
     it, and no more.
 
-    Attributes:
-        values: By the name that the whole model has for each parameter.
-        reduction: What it was fitted for, bound to the model.
-        hashes: Hash of the vanilla weights it belongs to, by their type: as loaded, and cast down from that.
-
     Example:
         >>> import timm
         >>> model = timm.create_model("test_vit")
@@ -37,22 +32,14 @@ class Correction:
         ['bfloat16', 'float16', 'float32']
     """
 
-    values: Mapping[str, Tensor]
-    reduction: Reduction
+    values: Mapping[str, Tensor]  # by the name that the whole model has for each parameter
+    reduction: Reduction  # what it was fitted for, bound to the model
+    # Hash of the vanilla weights it belongs to, by their type: as loaded, and cast down from that.
     hashes: Mapping[str, str] = field(default_factory=dict)
 
     @classmethod
     def fitted(cls, values: Mapping[str, Tensor], reduction: Reduction, vanilla: Mapping[str, Tensor]) -> Correction:
-        """A correction that knows the weights it belongs to.
-
-        Args:
-            values: The new values.
-            reduction: What they were fitted for, bound to the model.
-            vanilla: The state_dict of the vanilla model, see `Handle.vanilla_weights`.
-
-        Raises:
-            ValueError: The reduction removes nothing.
-        """
+        """A correction that knows the weights it belongs to."""
         if reduction.is_vanilla:
             raise ValueError("weights are calibrated for a reduction; this one removes nothing")
         dtype = _dtype_of(vanilla)
@@ -67,11 +54,7 @@ class Correction:
         return weights_hash(self.values)
 
     def check(self, reduction: Reduction, vanilla: Mapping[str, Tensor]) -> None:
-        """Refuse other weights or another reduction than it was fitted for.
-
-        Raises:
-            ValueError: The message says both.
-        """
+        """Refuse other weights or another reduction than it was fitted for."""
         changed = self.difference(reduction)
         if changed:
             raise ValueError(

@@ -2,29 +2,24 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass, replace
 from typing import NamedTuple
 
 from torch import nn
 
+from catis.core.budget import fit_shape
 from catis.core.reduction import Reduction
+from catis.core.schedule import Schedule
 
 
 class ModelFacts(NamedTuple):
-    """What the core must know of a model.
+    """What the core must know of a model."""
 
-    Attributes:
-        depth: Number of blocks.
-        num_prefix: Prefix tokens: CLS, distillation, registers.
-        has_cls: Whether token 0 is a CLS token.
-        windowed: Blocks that attend in windows, which remove nothing.
-    """
-
-    depth: int
-    num_prefix: int
-    has_cls: bool
-    windowed: tuple[int, ...] = ()
+    depth: int  # number of blocks
+    num_prefix: int  # prefix tokens: CLS, distillation, registers
+    has_cls: bool  # whether token 0 is a CLS token
+    windowed: tuple[int, ...] = ()  # blocks that attend in windows, which remove nothing
 
     def bound(self, reduction: Reduction) -> Reduction:
         """A reduction, checked against such a model and fitted to it."""
@@ -32,39 +27,24 @@ class ModelFacts(NamedTuple):
 
 
 class BlockLinears(NamedTuple):
-    """The linear layers of one block.
+    """The linear layers of one block."""
 
-    Attributes:
-        attention: Those that run on the tokens that enter: query, key, value, gate, output.
-        mlp: Those that run on the tokens that leave the reduction.
-    """
-
-    attention: tuple[nn.Linear, ...]
-    mlp: tuple[nn.Linear, ...]
+    attention: tuple[nn.Linear, ...]  # those that run on the tokens that enter: query, key, value, gate, output
+    mlp: tuple[nn.Linear, ...]  # those that run on the tokens that leave the reduction
 
 
 @dataclass(frozen=True)
 class BlockCost:
-    """Sizes that decide what a block costs.
+    """Sizes that decide what a block costs."""
 
-    Attributes:
-        width: Width C of the residual stream.
-        num_heads: Attention heads.
-        head_dim: Width d of a head.
-        attention_layers: (inputs, outputs) of the linear layers that run on the tokens that enter (q, k, v, gate,
-            output).
-        mlp_layers: Those of the layers that run on the tokens that leave the reduction.
-        window: Tokens of a window, where attention is in windows; None where every token sees all.
-        key_value_weights: Weights that make keys and values; a last block for the prefix tokens alone runs these on
-            all tokens.
-    """
-
-    width: int
-    num_heads: int
-    head_dim: int
+    width: int  # width C of the residual stream
+    num_heads: int  # attention heads
+    head_dim: int  # width d of a head
+    # (inputs, outputs) of the linear layers that run on the tokens that enter (q, k, v, gate, output).
     attention_layers: tuple[tuple[int, int], ...]
-    mlp_layers: tuple[tuple[int, int], ...]
-    window: int | None = None
+    mlp_layers: tuple[tuple[int, int], ...]  # those of the layers that run on the tokens that leave the reduction
+    window: int | None = None  # tokens of a window, where attention is in windows; None where every token sees all
+    # Weights that make keys and values; a last block for the prefix tokens alone runs these on all tokens.
     key_value_weights: int = 0
 
     @property
@@ -93,25 +73,15 @@ class BlockCost:
 
 @dataclass(frozen=True)
 class ModelCost:
-    """Sizes that decide what a model costs on one input.
+    """Sizes that decide what a model costs on one input."""
 
-    Attributes:
-        num_patches: Patch tokens at the start.
-        blocks: One entry per block.
-        embed_weights: Weights of the patch embedding, which run once per patch.
-        head_weights: Weights that run once (classifier, latent query of an attention pool).
-        pool_weights: Weights that run on every token at the end (keys and values of an attention pool).
-        pool_width: Width of an attention pool's products times its queries; 0 without one.
-        pool_prefix: Whether the pool reads prefix tokens too.
-    """
-
-    num_patches: int
-    blocks: tuple[BlockCost, ...]
-    embed_weights: int
-    head_weights: int
-    pool_weights: int = 0
-    pool_width: int = 0
-    pool_prefix: bool = False
+    num_patches: int  # patch tokens at the start
+    blocks: tuple[BlockCost, ...]  # one entry per block
+    embed_weights: int  # weights of the patch embedding, which run once per patch
+    head_weights: int  # weights that run once (classifier, latent query of an attention pool)
+    pool_weights: int = 0  # weights that run on every token at the end (keys and values of an attention pool)
+    pool_width: int = 0  # width of an attention pool's products times its queries; 0 without one
+    pool_prefix: bool = False  # whether the pool reads prefix tokens too
 
     def macs(self, num_prefix: int, kept: Sequence[int] | None = None, head_only: bool = False) -> int:
         """Multiply-adds of one forward pass.
@@ -139,3 +109,48 @@ def linears_in(modules: Iterable[nn.Module]) -> tuple[nn.Linear, ...]:
 def linear_shapes(linears: Iterable[nn.Linear]) -> tuple[tuple[int, int], ...]:
     """(inputs, outputs) of some linear layers, in order."""
     return tuple((linear.in_features, linear.out_features) for linear in linears)
+
+
+def fitted(reduction: Reduction, cost: ModelCost, facts: ModelFacts, vanilla: int) -> Reduction:
+    """A reduction that has a budget, with the counts that meet it: at most that share, less by no whole token.
+
+    `cost` is that of the images which the reduction leaves the model, `vanilla` the multiply-adds on its own images.
+    """
+    budget, head_only = reduction.budget, bool(reduction.head_only)
+    assert budget is not None
+    if reduction.method.own_amounts or reduction.method.block_runner is not None:
+        raise ValueError(f"budget={budget:g}: this form of {reduction.method.name} has amounts of its own")
+    open_blocks = [block for block in range(facts.depth) if block not in facts.windowed]
+
+    def macs(kept: Sequence[int]) -> int:
+        return cost.macs(facts.num_prefix, _in_all(kept, open_blocks, facts.depth, cost.num_patches), head_only)
+
+    try:
+        kept = fit_shape(macs, budget * vanilla, cost.num_patches, len(open_blocks), last=not head_only)
+    except ValueError as error:
+        raise ValueError(
+            f"budget={budget:g}: nobody can reach it; with half of the tokens removed in every block the model still "
+            f"costs {_least(macs, len(open_blocks), cost.num_patches, head_only) / vanilla:.3f} of vanilla"
+        ) from error
+    kept = _in_all(kept, open_blocks, facts.depth, cost.num_patches)
+    return replace(reduction, schedule=Schedule.of_kept(kept, cost.num_patches, budget))
+
+
+def _in_all(kept: Sequence[int], open_blocks: Sequence[int], depth: int, patches: int) -> list[int]:
+    """Tokens that leave each block, of those that leave the blocks that may remove some."""
+    if len(open_blocks) == depth:
+        return list(kept)
+    leaving, counts = dict(zip(open_blocks, kept, strict=True)), []
+    for block in range(depth):
+        patches = leaving.get(block, patches)
+        counts.append(patches)
+    return counts
+
+
+def _least(macs: Callable[[Sequence[int]], int], blocks: int, patches: int, head_only: bool) -> int:
+    """What is left when every block that may removes half."""
+    kept = []
+    for block in range(blocks):
+        patches -= 0 if head_only and block == blocks - 1 else patches // 2
+        kept.append(patches)
+    return macs(kept)

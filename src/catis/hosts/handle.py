@@ -14,8 +14,7 @@ from torch import Tensor, nn
 from catis.core.block import Recorder
 from catis.core.reduction import Reduction
 from catis.data.preprocessing import Preprocessing
-from catis.hosts.budget import fitted
-from catis.hosts.cost import BlockLinears, ModelCost, ModelFacts
+from catis.hosts.cost import BlockLinears, ModelCost, ModelFacts, fitted
 from catis.hosts.installation import Installation
 from catis.hosts.swap import vanilla_unless_reduced
 

@@ -19,11 +19,7 @@ SUPPORTED = (
 
 
 def inspect(model: Any, kind: type[nn.Module], family: Family) -> ModelFacts:
-    """Check every part that reduction touches. `kind` is the model's vanilla class.
-
-    Raises:
-        UnsupportedModelError: A part is not as we know it; the message names it.
-    """
+    """Check every part that reduction touches. `kind` is the model's vanilla class."""
     if kind.forward is not family.known(family.model).forward or _forward_replaced(model):
         raise _unsupported(f"{kind.__name__}.forward that replaces transformers' own")
     refused = family.refuses(model)

@@ -34,46 +34,28 @@ _ENCODER = Convention(
 
 @dataclass(frozen=True)
 class Family:
-    """One modeling file of transformers.
+    """One modeling file of transformers."""
 
-    Attributes:
-        title: Name for people.
-        module: Name of the file's module.
-        stem: What its class names begin with.
-        blocks: Attribute path of the list of blocks.
-        parts: Adapter of a block.
-        embed: Runs the model's embedding: a `hf_readout.Embed`, or one of `tower_readout` where `packed`.
-        finish: Runs what comes after the blocks, likewise.
-        prefix: Prefix tokens that every model of it has, CLS first; a model with none has no CLS either.
-        registers: Whether as many more follow as its configuration says.
-        model: Ending of the class whose forward runs the blocks.
-        block: Ending of the class of its blocks.
-        attention: Ending of the class that holds the projections; several with a bar between them.
-        packed: Whether images of different sizes come in one call.
-        windowed: Blocks that attend in windows.
-        taken: Blocks whose tokens `finish` reads, beside the last.
-        backbone: Whether the class returns maps of several blocks; then its own read-out makes them, not `finish`.
-        block_returns: How its blocks return their tokens, for hooks.
-        refuses: What of a model cannot be reduced rightly, in words; None if nothing.
-    """
-
-    title: str
-    module: str
-    stem: str
-    blocks: str
-    parts: Callable[[Any], HfBlockParts]
+    title: str  # name for people
+    module: str  # name of the file's module
+    stem: str  # what its class names begin with
+    blocks: str  # attribute path of the list of blocks
+    parts: Callable[[Any], HfBlockParts]  # adapter of a block
+    # Runs the model's embedding: a `hf_readout.Embed`, or one of `tower_readout` where `packed`.
     embed: Callable[..., Any]
-    finish: Callable[..., ModelOutput]
-    prefix: int = 1
-    registers: bool = False
-    model: str = "Model"
-    block: str = "Layer"
-    attention: str = "Attention"
-    packed: bool = False
-    windowed: Callable[[Any], tuple[int, ...]] = lambda model: ()
-    taken: Callable[[Any], tuple[int, ...]] = lambda model: ()
+    finish: Callable[..., ModelOutput]  # runs what comes after the blocks, likewise
+    prefix: int = 1  # prefix tokens that every model of it has, CLS first; a model with none has no CLS either
+    registers: bool = False  # whether as many more follow as its configuration says
+    model: str = "Model"  # ending of the class whose forward runs the blocks
+    block: str = "Layer"  # ending of the class of its blocks
+    attention: str = "Attention"  # ending of the class that holds the projections; several with a bar between them
+    packed: bool = False  # whether images of different sizes come in one call
+    windowed: Callable[[Any], tuple[int, ...]] = lambda model: ()  # blocks that attend in windows
+    taken: Callable[[Any], tuple[int, ...]] = lambda model: ()  # blocks whose tokens `finish` reads, beside the last
+    # Whether the class returns maps of several blocks; then its own read-out makes them, not `finish`.
     backbone: bool = False
-    block_returns: Convention = PLAIN
+    block_returns: Convention = PLAIN  # how its blocks return their tokens, for hooks
+    # What of a model cannot be reduced rightly, in words; None if nothing.
     refuses: Callable[[Any], str | None] = lambda model: None
 
     @property

@@ -39,10 +39,6 @@ def load_hf(name: str, pretrained: bool = False) -> nn.Module:
     Args:
         name: A directory, or `org/name`, which is taken from the local hub cache.
         pretrained: Let transformers fetch what is not in the cache.
-
-    Raises:
-        MissingExtraError: transformers is not installed.
-        ValueError: There is no such model, transformers has no such class, or weights are missing.
     """
     config, kind = _resolve(name, pretrained)
     # No pickled weights: they can run code.

@@ -33,7 +33,7 @@ def forward_like(base: Any) -> Callable[..., ModelOutput]:
     """The reduced forward of a model class: (model, reduction, the arguments of its own forward)."""
     parameters = dict(list(inspect.signature(base.forward).parameters.items())[1:])
     names = tuple(parameters)
-    needed = [name for name, one in parameters.items() if one.default is one.empty and one.kind is not one.VAR_KEYWORD]
+    needed = [name for name, own in parameters.items() if own.default is own.empty and own.kind is not own.VAR_KEYWORD]
     inputs = tuple(name for name in names if name not in ("attention_mask", "kwargs"))
 
     def forward(model: Any, reduction: Reduction, *args: Any, record: Recorder | None = None, **kwargs: Any) -> Any:
@@ -54,12 +54,7 @@ def run(
 ) -> ModelOutput:
     """Forward pass of a model with reduction.
 
-    Args:
-        model: The model, vanilla or reduced.
-        reduction: The reduction.
-        inputs: What its embedding takes, by name.
-        flags: The other arguments: attention_mask, output_hidden_states and whatever transformers passes around.
-        record: Watcher of every block.
+    `inputs` are what its embedding takes, `flags` all other arguments of the call.
     """
     family = family_of(type(model))
     assert family is not None
@@ -133,38 +128,24 @@ def _read_maps(
 ) -> ModelOutput:
     """What a backbone returns: its own forward makes the maps, from full-grid hidden states that are there already.
 
-    Args:
-        model: The backbone.
-        family: Its family.
-        inputs: What its embedding took, by name.
-        flags: The other arguments of the call.
-        embedded: (B, N, C) tokens that entered the first block.
-        hidden: These, and the un-merged tokens after each block.
+    `embedded` (B, N, C) entered the first block; `hidden` are these, and the un-merged tokens after each block.
     """
     answer = BaseModelOutput(last_hidden_state=hidden[-1], hidden_states=tuple(hidden))
     encoder = family.blocks.partition(".")[0]
-    patches = _Embedding(model.embeddings, embedded)
+    patches = _StandIn(model.embeddings, answer=embedded)
     seen = _StandIn(model, {"embeddings": patches, encoder: lambda *args, **kwargs: answer})
     given = {name: value for name, value in flags.items() if value is not None}
     return base_class(model).forward(seen, **inputs, **given)
 
 
 class _StandIn:
-    """A model as its own forward sees it, with other answers from its embedding and its encoder."""
+    """A module as its model's own forward sees it, with other answers from some of its parts, or from its own call."""
 
-    def __init__(self, model: Any, answers: dict[str, Any]) -> None:
-        self._model, self._answers = model, answers
+    def __init__(self, module: Any, answers: dict[str, Any] | None = None, answer: Tensor | None = None) -> None:
+        self._module, self._answers, self._answer = module, answers or {}, answer
 
     def __getattr__(self, name: str) -> Any:
-        return self._answers[name] if name in self._answers else getattr(self._model, name)
+        return self._answers[name] if name in self._answers else getattr(self._module, name)
 
-
-class _Embedding(_StandIn):
-    """The embedding of a model, whose answer is there already; everything else of it is the model's."""
-
-    def __init__(self, embedding: Any, tokens: Tensor) -> None:
-        super().__init__(embedding, {})
-        self._tokens = tokens
-
-    def __call__(self, *args: Any, **kwargs: Any) -> Tensor:
-        return self._tokens
+    def __call__(self, *args: Any, **kwargs: Any) -> Tensor | None:
+        return self._answer

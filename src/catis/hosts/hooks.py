@@ -20,17 +20,11 @@ from catis.hosts.listening import forward_hooks, has_hooks, is_hooked
 
 
 class Convention(NamedTuple):
-    """How a library calls a module, so that a hook finds its tokens where it looks for them.
+    """How a library calls a module, so that a hook finds its tokens where it looks for them."""
 
-    Attributes:
-        keyword: Name under which the tokens are passed; None for the first positional argument.
-        pack: Makes of the tokens what the module returns.
-        unpack: Its inverse.
-    """
-
-    keyword: str | None = None
-    pack: Callable[[Tensor], Any] = lambda tokens: tokens
-    unpack: Callable[[Any], Tensor] = lambda output: output
+    keyword: str | None = None  # name under which the tokens are passed; None for the first positional argument
+    pack: Callable[[Tensor], Any] = lambda tokens: tokens  # makes of the tokens what the module returns
+    unpack: Callable[[Any], Tensor] = lambda output: output  # its inverse
 
 
 PLAIN = Convention()

@@ -16,12 +16,7 @@ from catis.hosts.weights import find_places, give_back, original_weights, replac
 
 
 class Installation(ABC):
-    """The part of a handle that puts things on a model. It keeps nothing itself: all lies on the model.
-
-    Args:
-        model: The model that was given.
-        vit: The Vision Transformer in it, or the model itself.
-    """
+    """The part of a handle that puts things on a model. It keeps nothing itself: all lies on the model."""
 
     def __init__(self, model: nn.Module, vit: nn.Module) -> None:
         self.model: Any = model
@@ -65,9 +60,6 @@ class Installation(ABC):
         A reduction that removes nothing leaves the model's own class and forward, so that it is vanilla to the last
         bit. Whether a correction belongs to the model and the reduction is for `Correction.check` to say; here it must
         only fit the parameters. Nothing is changed if it does not.
-
-        Raises:
-            ValueError: A parameter cannot be replaced.
         """
         places = None if correction is None else find_places(self.model, correction.values)
         with self._exchange(correction):

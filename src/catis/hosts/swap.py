@@ -114,12 +114,9 @@ def vanilla_unless_reduced(vanilla: Callable[..., Any], reduced: Callable[..., A
 
 
 def with_the_same_weights(vit: nn.Module, call: Callable[..., Any], /, *args: Any, **kwargs: Any) -> Any:
-    """Make a call during which nobody exchanges calibrated weights of a Vision Transformer.
+    """Make a call, and raise if another thread exchanges calibrated weights of the Vision Transformer meanwhile.
 
     A compiled call is not watched: what it reads of the model is read when it is compiled.
-
-    Raises:
-        RuntimeError: Another thread did.
     """
     if torch.compiler.is_compiling():
         return call(*args, **kwargs)

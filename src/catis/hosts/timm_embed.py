@@ -54,11 +54,7 @@ def resized(images: Tensor, side: int) -> Tensor:
 
 
 def refuse_grid(reduction: Reduction) -> None:
-    """Refuse a dense output under another input size, whose grid is not the one that the caller knows.
-
-    Raises:
-        ValueError: The reduction resizes images.
-    """
+    """Refuse a dense output under another input size, whose grid is not the one that the caller knows."""
     if reduction.input_size is not None:
         raise ValueError(
             f"the model resizes its images to {reduction.input_size} pixels, so its features are not on the grid of "

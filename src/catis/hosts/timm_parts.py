@@ -20,9 +20,6 @@ class VitBlockParts:
     """A `timm.models.vision_transformer.Block` with a `timm.layers.Attention`.
 
     Its sub-modules are looked up here, all blocks in one go, and those that do nothing are left out.
-
-    Args:
-        block: The block.
     """
 
     def __init__(self, block: Any) -> None:
@@ -65,17 +62,11 @@ class VitBlockParts:
 
 @dataclass(frozen=True)
 class EvaBlockParts:
-    """A `timm.models.eva.EvaBlock` (EVA-02, DINOv3, PE) with EvaAttention or AttentionRope.
-
-    Attributes:
-        block: The block.
-        index: Its index, which picks its part of a depth-dependent (mixed) rope.
-        mixed: (depth, heads) of a mixed rope, None for one rope shared by all blocks.
-    """
+    """A `timm.models.eva.EvaBlock` (EVA-02, DINOv3, PE) with EvaAttention or AttentionRope."""
 
     block: Any
-    index: int
-    mixed: tuple[int, int] | None
+    index: int  # its index, which picks its part of a depth-dependent (mixed) rope
+    mixed: tuple[int, int] | None  # (depth, heads) of a mixed rope, None for one rope shared by all blocks
 
     def norm(self, x: Tensor) -> Tensor:
         """LN1."""

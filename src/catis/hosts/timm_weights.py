@@ -23,9 +23,6 @@ INSIDE = ("state_dict_ema", "model_ema", "state_dict", "model")
 def read_weights(checkpoint: str | Path) -> dict[str, Tensor]:
     """The weights in a file, float32: .safetensors, or .pth and its like, which are read without running what they say.
 
-    Raises:
-        ValueError: No such file, or it does not hold weights alone.
-
     Example:
         >>> import tempfile, timm
         >>> file = tempfile.mkdtemp() + "/last.pth.tar"
@@ -58,18 +55,7 @@ def _unpickle(path: Path) -> Any:
 
 
 def load_weights(model: Any, name: str, path: str | Path, weights: dict[str, Tensor], settings: dict[str, Any]) -> None:
-    """Put weights on a timm model; the number of classes is the file's, positions are resampled to a size asked for.
-
-    Args:
-        model: The model.
-        name: What it is called, for errors.
-        path: Where the weights come from, for errors.
-        weights: The weights.
-        settings: What the model was built with: num_classes and img_size, if given, are kept.
-
-    Raises:
-        ValueError: They do not fit.
-    """
+    """Put weights on a timm model; the number of classes is the file's, positions are resampled to a size asked for."""
     classes = weights["head.weight"].shape[0] if "head.weight" in weights else 0
     if "num_classes" not in settings and hasattr(model, "reset_classifier") and model.num_classes != classes:
         model.reset_classifier(classes)

@@ -24,23 +24,16 @@ from catis.hosts.tower_parts import QwenBlockParts, Windows
 
 
 class Packed(NamedTuple):
-    """Embedded images, one behind the other.
+    """Embedded images, one behind the other."""
 
-    Attributes:
-        tokens: (S, C) patch tokens of all images.
-        positions: (S, D) a row of positions for each, or None.
-        lengths: Patches of each image.
-        layouts: What besides its length decides how an image is run (its windows), the same for images of one group.
-        visible: (B, N) the places of these tokens in a padded batch; None if the model itself packs its images.
-        extra: What the read-out needs besides.
-    """
-
-    tokens: Tensor
-    positions: Tensor | None
-    lengths: Sequence[int]
+    tokens: Tensor  # (S, C) patch tokens of all images
+    positions: Tensor | None  # (S, D) a row of positions for each, or None
+    lengths: Sequence[int]  # patches of each image
+    # What besides its length decides how an image is run (its windows), the same for images of one group.
     layouts: Sequence[Hashable]
+    # (B, N) the places of these tokens in a padded batch; None if the model itself packs its images.
     visible: Tensor | None = None
-    extra: Any = None
+    extra: Any = None  # what the read-out needs besides
 
     def as_given(self, tokens: Tensor) -> Tensor:
         """(S, C) tokens in the form in which the model has them; zeros where a mask hides a patch."""
@@ -51,19 +44,12 @@ class Packed(NamedTuple):
 
 
 class Group(NamedTuple):
-    """Images of one size after the blocks.
+    """Images of one size after the blocks."""
 
-    Attributes:
-        images: (b,) which images they are.
-        rows: (b, n) where their patches lie among the packed tokens.
-        tokens: (b, K, C) the tokens that are left.
-        state: Their companions.
-    """
-
-    images: Tensor
-    rows: Tensor
-    tokens: Tensor
-    state: TokenState
+    images: Tensor  # (b,) which images they are
+    rows: Tensor  # (b, n) where their patches lie among the packed tokens
+    tokens: Tensor  # (b, K, C) the tokens that are left
+    state: TokenState  # their companions
 
 
 Run = Callable[[Tensor, Tensor | None, Hashable, Tensor], tuple[Tensor, TokenState]]
@@ -88,7 +74,7 @@ def run_in_groups(packed: Packed, run: Run) -> list[Group]:
     return groups
 
 
-def packed_again(groups: Sequence[Group], read: Callable[[Tensor], Tensor]) -> Tensor:
+def packed_again(groups: Sequence[Group], read: Callable[[Tensor], Tensor] = lambda tokens: tokens) -> Tensor:
     """(S, C) un-merged patches of all images, each token through `read` (a norm) first."""
     grids = [unmerge(read(group.tokens), group.state) for group in groups]
     whole = grids[0].new_empty(sum(group.rows.numel() for group in groups), grids[0].shape[-1])

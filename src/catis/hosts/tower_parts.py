@@ -55,12 +55,10 @@ class QwenBlockParts(HfBlockParts):
 
     Positions are a row of cos and sin for every token, and behind them its place among the windows. A merged token
     keeps the row of its destination, so it also stays in that token's window.
-
-    Attributes:
-        windows: The windows that a windowed block attends in; None where every token sees all of its image.
     """
 
     norms, last, convention = ("norm1", "norm2"), "proj", PLAIN
+    # The windows that a windowed block attends in; None where every token sees all of its image.
     windows: Windows | None = None
 
     @property

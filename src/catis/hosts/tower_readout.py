@@ -76,7 +76,7 @@ def embed_qwen2_5(model: Any, flags: dict[str, Any], hidden_states: Tensor, grid
 
 def finish_qwen2(model: Any, groups: Sequence[Group], taken: Taken, weigh: bool, packed: Packed) -> ModelOutput:
     """The full grid, through the patch merger."""
-    last = packed_again(groups, _as_it_is)
+    last = packed_again(groups)
     return BaseModelOutputWithPooling(last_hidden_state=last, pooler_output=model.merger(last))
 
 
@@ -90,7 +90,7 @@ def finish_qwen2_5(model: Any, groups: Sequence[Group], taken: Taken, weigh: boo
 def finish_qwen3(model: Any, groups: Sequence[Group], taken: Taken, weigh: bool, packed: Packed) -> ModelOutput:
     """As Qwen2-VL, with the features that the language model reads from blocks in the middle."""
     output = sys.modules["transformers.models.qwen3_vl.modeling_qwen3_vl"].BaseModelOutputWithDeepstackFeatures
-    last = packed_again(groups, _as_it_is)
+    last = packed_again(groups)
     mergers = zip(model.deepstack_visual_indexes, model.deepstack_merger_list, strict=True)
     deep = {block: merger(taken[block]) for block, merger in mergers}
     features = [deep[block] for block in sorted(deep)]
@@ -133,10 +133,6 @@ def finish_idefics3(model: Any, groups: Sequence[Group], taken: Taken, weigh: bo
     """Padded grid, zeros where the mask hides a patch."""
     last = packed.as_given(packed_again(groups, model.post_layernorm))
     return BaseModelOutputWithPooling(last_hidden_state=last)
-
-
-def _as_it_is(tokens: Tensor) -> Tensor:
-    return tokens
 
 
 def _rows(model: Any, tokens: Tensor, position_ids: Tensor, places: Tensor) -> Tensor:

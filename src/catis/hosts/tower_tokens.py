@@ -116,13 +116,7 @@ def _feature_layer(model: Any, call: dict[str, Any], depth: int) -> tuple[int, b
 
 
 def _kept(placeholder: Tensor, images: int, counts: Counts) -> Tensor | None:
-    """(B, T) which tokens of the prompt stay; None if it is short enough already.
-
-    Args:
-        placeholder: (B, T) where the prompt has image tokens.
-        images: Images in the call.
-        counts: Placeholders of each.
-    """
+    """(B, T) which tokens of the prompt stay; None if it is short enough already."""
     places = int(placeholder.sum())
     if places == images * counts.left:
         return None

@@ -9,10 +9,9 @@ from typing import ClassVar, Literal, get_args
 import torch
 from torch import Tensor
 
-from catis.core.graph_score import fuse_in_graph
 from catis.core.method import BlockShape, Method
 from catis.core.plan import Plan
-from catis.core.signals import activation, euclidean, fuse, in_single, l2, momentum, zscore
+from catis.core.signals import activation, euclidean, fuse, fuse_in_graph, in_single, l2, momentum, zscore
 from catis.core.view import BlockView
 from catis.methods import triage
 from catis.methods.pooling import Pooling, attention_macs, attention_weight, check_pooling, pooled

@@ -71,12 +71,7 @@ class PiToMe(Method):
 
 
 def energy(unit: Tensor, margin: float) -> Tensor:
-    """(B, N_p) mean over tokens of ELU(cosine - margin): high where a token has many look-alikes.
-
-    Args:
-        unit: (B, N_p, d) keys of unit length.
-        margin: Similarity below which a pair counts against.
-    """
+    """(B, N_p) mean over tokens of ELU(cosine - margin) of unit keys: high where a token has many look-alikes."""
     similarity = torch.baddbmm(unit.new_full((), -margin), unit, unit.transpose(1, 2))
     return F.elu(similarity).mean(-1)
 

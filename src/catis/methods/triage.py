@@ -22,14 +22,7 @@ _FIRST = -1e6  # below any score, which is at most sqrt(N_p)
 
 
 def plan_triage(score: Tensor, view: BlockView, tau: float, evictions: int) -> Plan:
-    """Evict up to `evictions` of E = {s < -tau}, merge the rest of r inside M = {-tau <= s <= tau}.
-
-    Args:
-        score: (B, N_p) standardised importance.
-        view: The block.
-        tau: Triage radius.
-        evictions: floor(evict_ratio * r), the most that eviction takes while M can supply the rest.
-    """
+    """Evict up to `evictions` of E = {s < -tau}, merge the rest of r inside M = {-tau <= s <= tau}."""
     few = _below(score, tau)  # Eq. allocation: r_m = r - r_e
     return _merge_and_evict(score, view, score.abs() <= tau, few < _merge_limits(view, evictions))
 

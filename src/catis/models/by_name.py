@@ -16,6 +16,8 @@ from catis.zoo.models import build as build_zoo
 from catis.zoo.models import list_models as list_zoo
 from catis.zoo.models import load as load_zoo
 
+_ZOO, _HF = "a zoo model of fixed shape", "a transformers model with its own weights"
+
 
 def load_model(
     name: str,
@@ -51,10 +53,10 @@ def load_model(
             f"checkpoint={str(checkpoint)!r} and pretrained=True: the weights can come from one place only"
         )
     if is_zoo_model(name) and checkpoint is None:
-        _refuse_settings(name, settings)
+        _refuse(name, _ZOO, settings)
         return load_zoo(name)
     if is_hf_model(name):
-        _refuse_for_hf(name, {"checkpoint": checkpoint} if checkpoint is not None else settings)
+        _refuse(name, _HF, {"checkpoint": checkpoint} if checkpoint is not None else settings)
         return load_hf(name, pretrained)
     weights = None if checkpoint is None else read_weights(checkpoint)
     model = build_model(name, pretrained=pretrained, **settings)
@@ -72,10 +74,10 @@ def build_model(name: str, *, device: str = "cpu", pretrained: bool = False, **s
     """
     with torch.device(device):
         if is_zoo_model(name):
-            _refuse_settings(name, settings)
+            _refuse(name, _ZOO, settings)
             return build_zoo(name)
         if is_hf_model(name):
-            _refuse_for_hf(name, settings)
+            _refuse(name, _HF, settings)
             return build_hf(name, pretrained)
         if not (timm.is_model(name) or name.startswith(("hf-hub:", "local-dir:"))):
             raise ValueError(_unknown(name))
@@ -93,14 +95,9 @@ def is_zoo_model(name: str) -> bool:
     return name in list_zoo()
 
 
-def _refuse_settings(name: str, settings: dict[str, Any]) -> None:
+def _refuse(name: str, kind: str, settings: dict[str, Any]) -> None:
     if settings:
-        raise ValueError(f"{name} is a zoo model of fixed shape; {', '.join(sorted(settings))} cannot be set")
-
-
-def _refuse_for_hf(name: str, settings: dict[str, Any]) -> None:
-    if settings:
-        raise ValueError(f"{name} is a transformers model with its own weights; {', '.join(settings)} cannot be set")
+        raise ValueError(f"{name} is {kind}; {', '.join(sorted(settings))} cannot be set")
 
 
 def _unknown(name: str) -> str:

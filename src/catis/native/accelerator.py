@@ -11,8 +11,7 @@ import torch
 from torch import Tensor
 from torch.autograd import forward_ad
 
-from catis.core.accelerator import Moved
-from catis.core.eager import is_eager
+from catis.core.accelerator import Moved, is_eager
 from catis.core.method import Method
 from catis.core.plan import Plan
 from catis.core.state import TokenState
@@ -55,16 +54,14 @@ _SEEN: dict[type, set[str]] = {
 
 def _deciders(taught: Mapping[type[Method], tuple[Decider, set[str]]]) -> dict[type[Method], Decider]:
     """The twins of methods that have no option which their twin has never heard of."""
-    return {kind: twin for kind, (twin, known) in taught.items() if known.issuperset(_names(kind))}
+    return {
+        kind: twin for kind, (twin, known) in taught.items() if known.issuperset(field.name for field in fields(kind))
+    }
 
 
 def _news(kind: Any, seen: set[str]) -> list[tuple[str, Any]]:
     """Fields of a record that C has never heard of, with their defaults."""
     return [(field.name, field.default) for field in fields(kind) if field.name not in seen]
-
-
-def _names(kind: Any) -> list[str]:
-    return [field.name for field in fields(kind)]
 
 
 _DECIDERS = _deciders(_TAUGHT)

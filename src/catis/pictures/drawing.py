@@ -24,36 +24,22 @@ _SIGNALS = {
 
 @dataclass(frozen=True)
 class Look:
-    """How a figure looks.
+    """How a figure looks."""
 
-    Attributes:
-        heat_maps: Whether to draw the signals that the method went by.
-        evicted: How evicted patches look.
-        caption: A line above.
-        legend: Whether to say below what kept, merged and evicted patches look like.
-    """
-
-    heat_maps: bool = True
-    evicted: EvictedStyle = "dim"
-    caption: str = ""
-    legend: bool = True
+    heat_maps: bool = True  # whether to draw the signals that the method went by
+    evicted: EvictedStyle = "dim"  # how evicted patches look
+    caption: str = ""  # a line above
+    legend: bool = True  # whether to say below what kept, merged and evicted patches look like
 
 
 @dataclass(frozen=True)
 class Layout:
-    """State of one image after a block.
+    """State of one image after a block."""
 
-    Attributes:
-        number: Block number, counted from 1; 0 before the first.
-        tokens: Patch tokens left.
-        provenance: (patches,) token of each patch, -1 once evicted.
-        scores: Signals at the patches, before this block's reduction; NaN where a patch had gone.
-    """
-
-    number: int
-    tokens: int
-    provenance: Tensor
-    scores: Mapping[str, Tensor]
+    number: int  # block number, counted from 1; 0 before the first
+    tokens: int  # patch tokens left
+    provenance: Tensor  # (patches,) token of each patch, -1 once evicted
+    scores: Mapping[str, Tensor]  # signals at the patches, before this block's reduction; NaN where a patch had gone
 
 
 def layout_figure(image: Tensor, layouts: Sequence[Layout], look: Look) -> Canvas:

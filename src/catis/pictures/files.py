@@ -34,17 +34,11 @@ class Chosen:
 
 @dataclass(frozen=True)
 class TracedFiles:
-    """What a model made of image files.
+    """What a model made of image files."""
 
-    Attributes:
-        traced: All of them in one batch.
-        captions: Of each: its name, and its class before and after.
-        broken: Files that could not be read.
-    """
-
-    traced: Trace
-    captions: Sequence[str]
-    broken: Sequence[BrokenImage] = ()
+    traced: Trace  # all of them in one batch
+    captions: Sequence[str]  # of each: its name, and its class before and after
+    broken: Sequence[BrokenImage] = ()  # files that could not be read
 
     def sheet(self, number: int, evicted: EvictedStyle = "dim") -> Canvas:
         """Contact sheet after a block, counted from 1."""
@@ -53,11 +47,7 @@ class TracedFiles:
 
 
 def choose_files(paths: Sequence[Path], limit: int) -> Chosen:
-    """Files as they are named, and of every folder so many images, spread evenly over it.
-
-    Raises:
-        NoImagesError: A folder has no images.
-    """
+    """Files as they are named, and of every folder so many images, spread evenly over it."""
     files: list[Path] = []
     for path in paths:
         files += [path / name for name in ImageFolder(path, limit=limit).names] if path.is_dir() else [path]
@@ -65,18 +55,7 @@ def choose_files(paths: Sequence[Path], limit: int) -> Chosen:
 
 
 def trace_files(model: nn.Module, chosen: Chosen, recipe: Recipe, name: Callable[[int], str]) -> TracedFiles:
-    """Trace a model under a recipe on image files, and say what it took each for before and after.
-
-    Args:
-        model: A vanilla model; it comes back as it was.
-        chosen: Images, all traced in one batch, prepared as the model's configuration says.
-        recipe: What to put on it.
-        name: How classes are called.
-
-    Raises:
-        ValueError: A file that was named is not there, or no image that can be read.
-        NoImagesError: None of the images of the folders can be read.
-    """
+    """Trace a model under a recipe on image files, and say what it took each for before and after."""
     with applied(model, recipe=recipe):  # what does not fit the model is told before an image is read
         preprocessing = hosts.find(model).preprocessing()
         pixels, names, broken = _read(chosen, preprocessing)
@@ -93,10 +72,8 @@ def write_figures(seen: TracedFiles, path: Path, after: Sequence[int] | None, lo
     """Write what a model made of image files, by the ending of the file's name.
 
     Args:
-        seen: The files, traced.
         path: `.png`, `.svg`, or `.gif` with the blocks as frames.
         after: Blocks to draw, counted from 1; None for the quarters of the depth, all for a GIF, the last on a sheet.
-        look: How it looks; the captions are those of the files.
         on_sheet: One contact sheet in place of a figure for each.
     """
     depth = len(seen.traced)

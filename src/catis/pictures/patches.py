@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
+from itertools import groupby
 from typing import Literal
 
 import torch
@@ -40,14 +41,9 @@ def patch_grid(num_patches: int, height: int, width: int) -> tuple[int, int]:
 
 
 def spatial_layout(image: Tensor, provenance: Tensor, evicted: EvictedStyle = "dim") -> Tensor:
-    """The image with every patch in the mean colour of its group, evicted patches dim, white or black.
+    """The (3, H, W) image with each patch in the mean colour of its group, evicted patches (-1) dim, white or black.
 
     A patch that is alone in its group is drawn as it is.
-
-    Args:
-        image: (3, H, W) in [0, 1].
-        provenance: (patches,) token of each patch, -1 once evicted.
-        evicted: How evicted patches are drawn.
     """
     if evicted not in _LIGHT:
         raise ValueError(f"evicted={evicted!r}: expected one of {', '.join(_LIGHT)}")
@@ -78,24 +74,14 @@ def heat_map(values: Tensor, image: Tensor) -> Tensor:
 
 @dataclass(frozen=True)
 class Outlines:
-    """Lines between patches that no longer share a token.
+    """Lines between patches that no longer share a token."""
 
-    Attributes:
-        groups: Around merged groups, wherever a group meets anything else.
-        edges: Between two patches of which neither is merged; none between two evicted ones.
-    """
-
-    groups: tuple[Segment, ...]
-    edges: tuple[Segment, ...]
+    groups: tuple[Segment, ...]  # around merged groups, wherever a group meets anything else
+    edges: tuple[Segment, ...]  # between two patches of which neither is merged; none between two evicted ones
 
 
 def outlines_of(provenance: Tensor, height: int, width: int) -> Outlines:
     """Lines of one image.
-
-    Args:
-        provenance: (patches,) token of each patch, -1 once evicted.
-        height: Of the image, in pixels.
-        width: Of the image.
 
     Example:
         >>> import torch
@@ -107,36 +93,26 @@ def outlines_of(provenance: Tensor, height: int, width: int) -> Outlines:
     counts[0] = 0  # the evicted share no token
     owner = (provenance.cpu() + 1).view(rows, columns)
     merged = counts[owner] > 1
-    down = [
-        (k / columns, s / rows, k / columns, e / rows, kind)
-        for k in range(1, columns)
-        for s, e, kind in _runs(_kinds(owner[:, k - 1], owner[:, k], merged[:, k - 1] | merged[:, k]))
-    ]
-    across = [
-        (s / columns, k / rows, e / columns, k / rows, kind)
-        for k in range(1, rows)
-        for s, e, kind in _runs(_kinds(owner[k - 1], owner[k], merged[k - 1] | merged[k]))
-    ]
+    across = [(s / columns, k / rows, e / columns, k / rows, kind) for k, s, e, kind in _between(owner, merged)]
+    down = [(k / columns, s / rows, k / columns, e / rows, kind) for k, s, e, kind in _between(owner.T, merged.T)]
     lines = [*down, *across]
     groups, edges = (tuple(line[:4] for line in lines if line[4] == kind) for kind in ("group", "edge"))
     return Outlines(groups, edges)
 
 
-def _kinds(first: Tensor, other: Tensor, merged: Tensor) -> list[str]:
-    """What stands between neighbours: nothing inside a token or among the evicted, else a group's end or an edge."""
-    pairs = zip((first != other).tolist(), merged.tolist(), strict=True)
-    return ["" if not apart else "group" if group else "edge" for apart, group in pairs]
+def _between(owner: Tensor, merged: Tensor) -> Iterator[tuple[int, int, int, str]]:
+    """k, start, end and kind of the lines above each row k: a group's end, or an edge; none inside a token.
 
-
-def _runs(kinds: list[str]) -> list[tuple[int, int, str]]:
-    """Start, end and kind of the stretches that have one: fewer and longer lines make smaller files."""
-    runs: list[tuple[int, int, str]] = []
-    for place, kind in enumerate(kinds):
-        if runs and runs[-1][1] == place and runs[-1][2] == kind:
-            runs[-1] = (runs[-1][0], place + 1, kind)
-        elif kind:
-            runs.append((place, place + 1, kind))
-    return runs
+    Neighbours of one kind make one line: fewer and longer ones make smaller files.
+    """
+    for k in range(1, len(owner)):
+        pairs = zip((owner[k - 1] != owner[k]).tolist(), (merged[k - 1] | merged[k]).tolist(), strict=True)
+        start = 0
+        for kind, run in groupby("" if not apart else "group" if group else "edge" for apart, group in pairs):
+            end = start + len(list(run))
+            if kind:
+                yield k, start, end, kind
+            start = end
 
 
 def _upsample(grid: Tensor, image: Tensor) -> Tensor:

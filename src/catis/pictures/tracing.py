@@ -103,9 +103,6 @@ class Trace(Sequence[BlockTrace]):
             path: File to write; it is whole or not there.
             image: As of `show`, and so are the others.
             after: Blocks to draw; a GIF has all of them unless some are named.
-            heat_maps: See `show`.
-            evicted: See `show`.
-            caption: See `show`.
 
         Raises:
             ValueError: The name has another ending.

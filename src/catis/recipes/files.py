@@ -7,6 +7,7 @@ import os
 import tomllib
 from collections.abc import Mapping
 from dataclasses import asdict
+from difflib import get_close_matches
 from pathlib import Path
 from typing import Any
 
@@ -16,12 +17,13 @@ from catis import hosts
 from catis.files import replacing, write_whole
 from catis.hosts.swap import base_class
 from catis.recipes.made import Made
-from catis.recipes.named import named_file, unknown_recipe
 from catis.recipes.recipe import Recipe
 from catis.recipes.weights_file import WEIGHTS_NAME, read_weights, weights_bytes, weights_entry
 
 FILE_NAME = "catis_recipe.json"
 """Name of a recipe in a folder, such as one that `save_pretrained` wrote."""
+NAMED = Path(__file__).parent / "named"
+"""The recipes that come with catis, numbers only: one JSON file each, deit_tiny_patch16_224@0.36.json."""
 RecipeLike = str | os.PathLike[str] | Mapping[str, Any] | Recipe
 
 
@@ -113,6 +115,16 @@ def load_recipe(source: RecipeLike) -> Recipe:
     return recipe
 
 
+def list_recipes() -> list[str]:
+    """Names that `catis.apply(model, recipe=NAME)` takes: of the recipes that come with catis.
+
+    Example:
+        >>> all("@" in name for name in list_recipes())
+        True
+    """
+    return sorted(file.name.removesuffix(".json") for file in NAMED.glob("*.json"))
+
+
 def _content(file: Path) -> Any:
     text, kind = file.read_bytes(), "TOML" if file.suffix == ".toml" else "JSON"
     try:
@@ -127,10 +139,14 @@ def _file_of(source: str | os.PathLike[str]) -> Path:
         return _in_folder(path)
     if path.exists():
         return path
-    named = named_file(os.fspath(source))
-    if named is None:
-        raise FileNotFoundError(unknown_recipe(os.fspath(source)))
-    return named
+    name, known = os.fspath(source), list_recipes()
+    if name in known:
+        return NAMED / f"{name}.json"
+    near = get_close_matches(name, known, n=5, cutoff=0.5) or known[:5]
+    those = f"close to it: {', '.join(near)}" if near else "this catis brings none"
+    raise FileNotFoundError(
+        f"recipe {name}: there is no such file or folder, nor a recipe of this name that comes with catis; {those}"
+    )
 
 
 def _in_folder(folder: Path) -> Path:

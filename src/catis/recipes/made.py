@@ -27,45 +27,28 @@ def versions() -> dict[str, str]:
 class Made:
     """How a recipe came about. What was not measured is None.
 
-    Attributes:
-        command: What was called.
-        versions: Of catis, torch, timm.
-        budget: Multiply-adds, as a share of the vanilla model's.
-        images: Fingerprint of the images it was chosen and calibrated on.
-        n_images: How many these were.
-        seed: Of everything random.
-        objective_before: Distance from vanilla of what a budget alone does, on clean ones of these images.
-        objective_after: The same under the recipe.
-        held_out_kl: KL(vanilla || reduced) of the logits on images that chose nothing.
-        held_out_agreement: Per cent of these with the vanilla model's class.
-        n_held_out: How many these were.
-        minutes: How long it took.
-
     Example:
         >>> Made("catis tune", held_out_kl=0.21, held_out_agreement=91.5, n_held_out=200).measured
         'KL 0.21, agreement 91.5 % (n=200)'
     """
 
-    command: str = ""
-    versions: Mapping[str, str] = field(default_factory=versions)
-    budget: float | None = None
-    images: str = ""
-    n_images: int = 0
-    seed: int | None = None
+    command: str = ""  # what was called
+    versions: Mapping[str, str] = field(default_factory=versions)  # of catis, torch, timm
+    budget: float | None = None  # multiply-adds, as a share of the vanilla model's
+    images: str = ""  # fingerprint of the images it was chosen and calibrated on
+    n_images: int = 0  # how many these were
+    seed: int | None = None  # of everything random
+    # Distance from vanilla of what a budget alone does, on clean ones of these images.
     objective_before: float | None = None
-    objective_after: float | None = None
-    held_out_kl: float | None = None
-    held_out_agreement: float | None = None
-    n_held_out: int = 0
-    minutes: float | None = None
+    objective_after: float | None = None  # the same under the recipe
+    held_out_kl: float | None = None  # KL(vanilla || reduced) of the logits on images that chose nothing
+    held_out_agreement: float | None = None  # per cent of these with the vanilla model's class
+    n_held_out: int = 0  # how many these were
+    minutes: float | None = None  # how long it took
 
     @classmethod
     def from_json(cls, content: Any, where: str = "recipe") -> Made:
-        """The same from plain data.
-
-        Raises:
-            ValueError: An unknown field, or a value of another kind; the message begins with `where`.
-        """
+        """The same from plain data; errors begin with `where`."""
         if not isinstance(content, Mapping):
             raise ValueError(f"{where}, made: expected a mapping, got {content!r:.60}")
         known = {option.name: str(option.type) for option in fields(cls)}

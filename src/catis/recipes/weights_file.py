@@ -31,12 +31,7 @@ def weights_entry(correction: Correction, file: str, content: bytes) -> dict[str
 
 
 def read_weights(entry: Any, recipe: Path) -> Correction:
-    """The correction that a recipe's key `weights` names.
-
-    Raises:
-        ValueError: The entry is not one, leads out of the folder, or the file is missing, damaged or another one; the
-            message begins with the recipe.
-    """
+    """The correction that a recipe's key `weights` names; errors begin with the recipe."""
     if not isinstance(entry, Mapping) or set(entry) != set(_KEYS):
         raise ValueError(f"{recipe}: weights is {entry!r:.80}, expected the keys {', '.join(_KEYS)}")
     name, hashes = entry["file"], entry["belongs_to"]

@@ -34,6 +34,7 @@ class RatioForm(Method):
             raise ValueError(f"reference={self.reference!r}: {type(self).__name__} is the authors' form")
         if self.ratio is not None and not 0.0 < self.ratio <= 1.0:
             raise ValueError(f"ratio={self.ratio!r}: expected a share in (0, 1]")
+        super().__post_init__()
 
     @property
     def own_amounts(self) -> bool:
@@ -67,11 +68,6 @@ class ToMeReference(RatioForm, ToMe):
         >>> ToMeReference(ratio=0.9).amount(Schedule.parse(0), block=0, num_patches=196, num_prefix=1)
         19
     """
-
-    def __post_init__(self) -> None:
-        """Check the options."""
-        RatioForm.__post_init__(self)
-        ToMe.__post_init__(self)
 
     @property
     def proportional(self) -> bool:
@@ -121,11 +117,6 @@ class PiToMeReference(RatioForm, PiToMe):
     """
 
     counts_prefix: ClassVar[bool] = False
-
-    def __post_init__(self) -> None:
-        """Check the options."""
-        RatioForm.__post_init__(self)
-        PiToMe.__post_init__(self)
 
     @property
     def proportional(self) -> bool:

@@ -31,21 +31,13 @@ DARK = (
 
 @dataclass(frozen=True)
 class Panel:
-    """One pair of axes.
+    """One pair of axes."""
 
-    Attributes:
-        title: Above it.
-        x_label: With its unit.
-        y_label: With its unit.
-        lines: Curves.
-        y_range: Values that the axis must reach, where the curves do not; empty for none.
-    """
-
-    title: str
-    x_label: str
-    y_label: str
+    title: str  # above it
+    x_label: str  # with its unit
+    y_label: str  # with its unit
     lines: Sequence[Line]
-    y_range: Sequence[float] = ()
+    y_range: Sequence[float] = ()  # values that the axis must reach, where the curves do not; empty for none
 
 
 def draw(panels: Sequence[Panel], title: str, columns: int = 2) -> str:

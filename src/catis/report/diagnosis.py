@@ -81,9 +81,6 @@ def schedule_panels(
         num_patches: Patch tokens at the start; also those of vanilla, a grey line for comparison.
         rho_s: By name of the signal ("pairwise", "fused"), per block.
 
-    Raises:
-        ValueError: Schedules and signals of different depth.
-
     Example:
         >>> rho_s = {"pairwise": [Estimate(0.9, 0.8, 1.0, 5), Estimate(0.4, 0.3, 0.5, 5)]}
         >>> [panel.title for panel in schedule_panels({"same share": [12, 9]}, 16, rho_s)][1]

@@ -9,25 +9,12 @@ from pathlib import Path
 
 
 def marker(kind: str) -> str:
-    """Name of the file that lists what a command wrote; only a folder with that, and nothing added, is replaced.
-
-    Example:
-        >>> marker("demo")
-        '.catis-demo'
-    """
+    """Name of the file that lists what a command wrote; only a folder with that, and nothing added, is replaced."""
     return f".catis-{kind}"
 
 
 def check_folder(out: Path, kind: str) -> Path:
-    """Refuse, before any work is done, a folder that could not be written. Returns its absolute path.
-
-    Args:
-        out: As the user named it.
-        kind: Name of the command that writes it, such as "demo".
-
-    Raises:
-        ValueError: It is a file, somebody else's folder, has no parent, or cannot be written.
-    """
+    """Refuse, before any work is done, a folder that could not be written. Returns its absolute path."""
     target = Path(os.path.realpath(out))
     if target.exists() and not target.is_dir():
         raise ValueError(f"{out}: it is a file; expected a folder, or a name for a new one")
@@ -75,14 +62,6 @@ def _beside(target: Path, kind: str) -> Path:
 
 def write_folder(target: Path, files: Mapping[str, bytes], kind: str) -> None:
     """Write a folder whole or not at all; an older one stays until the new one is complete.
-
-    Args:
-        target: What `check_folder` returned.
-        files: Name and content.
-        kind: As of `check_folder`.
-
-    Raises:
-        OSError: The disk is full, or the like; nothing is left behind.
 
     Example:
         >>> import tempfile

@@ -29,31 +29,19 @@ MARKERS = {
 
 @dataclass(frozen=True)
 class Line:
-    """One curve.
+    """One curve."""
 
-    Attributes:
-        name: In the legend; curves of one name in several panels share an entry.
-        x: Positions.
-        y: Values; the curve is interrupted at NaN.
-        colour: Any SVG colour; `catis.report.colours` has that of each method.
-        marker: "circle", one of MARKERS, or "" for none.
-        dash: "solid", "dashed" or "dotted".
-        joined: Whether to join the points.
-        low: Lower ends of intervals, one per point, or none at all: a band along a curve, whiskers at loose points.
-        high: Upper ends.
-        labels: What each point says on hover in place of its values.
-    """
-
-    name: str
+    name: str  # in the legend; curves of one name in several panels share an entry
     x: Sequence[float]
-    y: Sequence[float]
-    colour: str
-    marker: str = ""
-    dash: str = "solid"
-    joined: bool = True
+    y: Sequence[float]  # values; the curve is interrupted at NaN
+    colour: str  # any SVG colour; `catis.report.colours` has that of each method
+    marker: str = ""  # "circle", one of MARKERS, or "" for none
+    dash: str = "solid"  # "solid", "dashed" or "dotted"
+    joined: bool = True  # whether to join the points
+    # Lower ends of intervals, one per point, or none at all: a band along a curve, whiskers at loose points.
     low: Sequence[float] = ()
-    high: Sequence[float] = ()
-    labels: Sequence[str] = ()
+    high: Sequence[float] = ()  # upper ends
+    labels: Sequence[str] = ()  # what each point says on hover in place of its values
 
     def hover(self, at: int) -> str:
         """What a point says."""

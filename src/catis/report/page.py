@@ -75,12 +75,7 @@ document.querySelectorAll('table').forEach(table => {
 
 
 def make_page(title: str, parts: Sequence[str], footer: str = "") -> str:
-    """A page that asks for nothing from outside.
-
-    Args:
-        title: Its heading.
-        parts: HTML of its parts: of `paragraph`, `chart_figure`, `Table.html` and so on, with headings between.
-        footer: Text of the last lines.
+    """A page that asks for nothing from outside, of parts made by `paragraph`, `chart_figure`, `Table.html` and so on.
 
     Example:
         >>> make_page("A & B", [paragraph("x < y")]).count("&lt;")

@@ -63,21 +63,13 @@ _VIDEO_AMOUNTS = [0] * 3 + [160] * 9
 
 
 class Beside(NamedTuple):
-    """A number of ours and the paper's.
+    """A number of ours and the paper's."""
 
-    Attributes:
-        record: Ours, or one of those that ours is the mean of.
-        data: On what.
-        here: Top-1, %.
-        paper: The same of the paper.
-        n: Images behind ours.
-    """
-
-    record: Record
-    data: str
-    here: float
-    paper: float
-    n: int
+    record: Record  # ours, or one of those that ours is the mean of
+    data: str  # on what
+    here: float  # top-1, %
+    paper: float  # the same of the paper
+    n: int  # images behind ours
 
 
 def beside_paper(records: Sequence[Record]) -> list[Beside]:

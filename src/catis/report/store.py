@@ -24,16 +24,8 @@ SMALLER = "smaller image"
 
 
 def store_page(store: Store, command: str) -> str:
-    """The page as HTML.
-
-    Args:
-        store: Where the records are; damaged ones are named on the page.
-        command: What wrote the page.
-
-    Raises:
-        ValueError: The store holds no record that can be used.
-    """
-    records, damaged = _scanned(store)
+    """The page as HTML; damaged records are named on it."""
+    records, damaged = scanned(store)
     parts = [
         paragraph("What does token reduction cost in accuracy, and what does it save?", "note"),
         paragraph(_answer(records), "lead"),
@@ -49,16 +41,8 @@ def store_page(store: Store, command: str) -> str:
     return make_page(f"Results of {store.folder.name}", parts, f"{len(records)} records in {store.folder}.")
 
 
-def usable_records(store: Store) -> list[Record]:
-    """The records of a store, without damaged ones.
-
-    Raises:
-        ValueError: There are none.
-    """
-    return _scanned(store)[0]
-
-
-def _scanned(store: Store) -> tuple[list[Record], list[Damaged]]:
+def scanned(store: Store) -> tuple[list[Record], list[Damaged]]:
+    """The records of a store, and the damaged ones; no record at all is an error."""
     entries = list(store.scan())
     records = [entry for entry in entries if isinstance(entry, Record)]
     if not records:

@@ -32,14 +32,6 @@ class Cell(NamedTuple):
 class Table:
     """Rows of values under named columns. Columns in which every cell is a number or begins with one go to the right.
 
-    Attributes:
-        columns: Their names.
-        rows: Values, or `Cell` for those that stand out; None is shown as nothing, a float in the shortest form.
-        title: Stands above it.
-        note: Stands below it: what the columns mean, and how the numbers came about.
-        grouped: A rule is drawn wherever one of this many first columns changes.
-        prose: The cells are sentences and may wrap; a table of numbers is never cut or wrapped.
-
     Example:
         >>> speeds = Table(["method", "ms"], [["tome", 4.5], ["catis", Cell(4.25, "bold")]])
         >>> print(speeds.markdown(), end="")
@@ -49,12 +41,13 @@ class Table:
         | catis | **4.25** |
     """
 
-    columns: Sequence[str]
+    columns: Sequence[str]  # their names
+    # Values, or `Cell` for those that stand out; None is shown as nothing, a float in the shortest form.
     rows: Sequence[Sequence[Any]]
-    title: str = ""
-    note: str = ""
-    grouped: int = 0
-    prose: bool = False
+    title: str = ""  # stands above it
+    note: str = ""  # stands below it: what the columns mean, and how the numbers came about
+    grouped: int = 0  # a rule is drawn wherever one of this many first columns changes
+    prose: bool = False  # the cells are sentences and may wrap; a table of numbers is never cut or wrapped
 
     def cells(self) -> list[list[Cell]]:
         """Every value as text, with its style."""

@@ -30,11 +30,7 @@ SCHEDULE_CAPTION = (
 
 
 def read_tuned(file: Path) -> dict[str, Any]:
-    """What a file that `catis tune` wrote says.
-
-    Raises:
-        ValueError: It is no such file.
-    """
+    """What a file that `catis tune` wrote says."""
     try:
         content = json.loads(file.read_text(encoding="utf-8"))
     except ValueError as error:
@@ -54,11 +50,7 @@ def write_tune_page(content: Mapping[str, Any], folder: Path) -> Path:
 
 
 def tune_page(content: Mapping[str, Any]) -> str:
-    """The page as HTML.
-
-    Args:
-        content: What `tune.json` says.
-    """
+    """The page as HTML, of what `tune.json` says."""
     parts = [
         paragraph(answer(content["points"]), "lead"),
         *tune_figure(content["points"]),

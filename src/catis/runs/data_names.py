@@ -21,8 +21,6 @@ def parse_data(text: str, *, limit: int | None = None, seed: int = 0, class_map:
     Args:
         text: `imagenet=DIR`; `imagenet@fog:3=DIR`, made from the clean images, as are `imagenet@fog=DIR` (five
             severities) and `imagenet@all=DIR` (75 sets); `imagenet-c=DIR` for the published folders; `zoo-clean`.
-        limit: Use this many images of each.
-        seed: Of generated corruptions.
         class_map: File with the order of the classes.
 
     Raises:

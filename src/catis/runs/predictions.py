@@ -14,13 +14,6 @@ from numpy.typing import NDArray
 class Predictions:
     """Predicted classes of the images that could be read, in the order of their names.
 
-    Attributes:
-        names: Of the images, as in the data set.
-        labels: (n,) true classes.
-        top: (n, k) most likely classes, best first; k is 5, or the number of classes if that is smaller.
-        confidence: (n,) softmax probability of the first.
-        margin: (n,) logit of the first minus logit of the second.
-
     Example:
         >>> import numpy as np
         >>> top = np.array([[3, 1], [0, 2]])
@@ -29,11 +22,12 @@ class Predictions:
         (1, 2)
     """
 
-    names: Sequence[str]
-    labels: NDArray[np.int64]
+    names: Sequence[str]  # of the images, as in the data set
+    labels: NDArray[np.int64]  # (n,) true classes
+    # (n, k) most likely classes, best first; k is 5, or the number of classes if that is smaller.
     top: NDArray[np.int64]
-    confidence: NDArray[np.float32]
-    margin: NDArray[np.float32]
+    confidence: NDArray[np.float32]  # (n,) softmax probability of the first
+    margin: NDArray[np.float32]  # (n,) logit of the first minus logit of the second
 
     def __len__(self) -> int:
         return len(self.names)
@@ -44,11 +38,7 @@ class Predictions:
         return correct
 
     def paired(self, other: Predictions) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-        """Positions, here and in the other, of the images that both have, by name.
-
-        Raises:
-            ValueError: They have no image in common.
-        """
+        """Positions, here and in the other, of the images that both have, by name."""
         places = {name: place for place, name in enumerate(other.names)}
         both = [(place, places[name]) for place, name in enumerate(self.names) if name in places]
         if not both:

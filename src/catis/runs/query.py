@@ -54,11 +54,6 @@ def timm_table(records: Sequence[Record]) -> Table:
 def query(store: Store, records: Sequence[Record], sql: str = SUMMARY) -> Table:
     """Ask DuckDB. The table `results` has these records, `predictions` their images, with the run's name as `run`.
 
-    Args:
-        store: Where the records are.
-        records: Those that the query sees; damaged ones are not among them.
-        sql: Any query.
-
     Raises:
         ValueError: DuckDB cannot run the query; the message is DuckDB's.
     """

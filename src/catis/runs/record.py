@@ -1,10 +1,11 @@
-"""The record of one run: what was run, what came out, and with which versions, as JSON and as timm's CSV row."""
+"""The record of one run, as JSON and as timm's CSV row; and names of runs and data sets, made from their content."""
 
 from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Mapping, Sequence
+import re
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, fields
 from typing import Any
 
@@ -21,102 +22,55 @@ class DamagedRecordError(CatisError):
 
 @dataclass(frozen=True)
 class Record:
-    """One run. Everything but `environment` is the same, bit for bit, whenever the same run is done on like hardware.
+    """One run. Everything but `environment` is the same, bit for bit, when the run is done again on like hardware."""
 
-    Attributes:
-        name: Of the run, made from its content.
-        model: As it was asked for.
-        settings: What was passed on to timm.create_model.
-        weights: Hash of its weights.
-        param_count: Number of its parameters.
-        preprocessing: Size, crop_pct, crop_mode, mean, std, interpolation.
-        method: Name; "vanilla" for a run that removes nothing.
-        r: Tokens per block if one number says it (a fraction below 1 is a share), else None.
-        schedule: The same as text, whatever the schedule; empty if nothing is removed or the method decides.
-        amounts: Patch tokens that each block removed.
-        options: All options of the method, defaults too.
-        prop_attn: Whether attention counted sizes.
-        further: Other settings of the reduction, such as head_only; empty where none is set.
-        data: Name of the data set.
-        corruption: Of the images, or None.
-        severity: Of the corruption, or None.
-        data_seed: Of the corruption's random numbers.
-        data_fingerprint: Hash of the images' names, sizes and labels.
-        precision: Dtype or autocast.
-        compiled: Whether torch.compile was used.
-        seed: Of torch's random numbers.
-        classes: Classes that were scored, 200 for ImageNet-A and -R.
-        n_total: Images in the data set.
-        n_read: Images that could be read: the denominator of every share below.
-        n_broken: Images that could not.
-        broken: Name and reason of each.
-        correct1: Images whose first class was right.
-        correct5: Images with the right class among the first five.
-        top1: Per cent of n_read.
-        top1_low: Lower end of its 95 % Wilson interval.
-        top1_high: Upper end.
-        top5: Per cent of n_read.
-        top5_low: Lower end of its 95 % Wilson interval.
-        top5_high: Upper end.
-        agreement: Per cent of images with the vanilla model's class; None if that was not run.
-        agreement_n: Images that both runs have.
-        gmacs: Giga multiply-adds per image.
-        gmacs_vanilla: Of the vanilla model.
-        gmacs_matching: Of choosing tokens, on top of gmacs.
-        patches: Patch tokens at the start.
-        tokens: Patch tokens after each block.
-        versions: Of catis, torch, timm.
-        predictions: File beside the record with the predictions, None without one.
-        environment: What may differ between two runs of the same name: date, seconds, device, batch size, paths.
-        schema: Version of these fields.
-        calibrated: Hash of the calibrated weights that were put on; empty if the model ran with its own.
-    """
-
-    name: str
-    model: str
-    settings: Mapping[str, Any]
-    weights: str
-    param_count: int
-    preprocessing: Mapping[str, Any]
-    method: str
-    r: float | None
-    schedule: str
-    amounts: Sequence[int]
-    options: Mapping[str, Any]
-    prop_attn: bool
-    data: str
-    corruption: str | None
-    severity: int | None
-    data_seed: int
-    data_fingerprint: str
-    precision: str
-    compiled: bool
-    seed: int
-    classes: int
-    n_total: int
-    n_read: int
-    n_broken: int
-    broken: Sequence[Sequence[str]]
-    correct1: int
-    correct5: int
-    top1: float
-    top1_low: float
-    top1_high: float
-    top5: float
-    top5_low: float
-    top5_high: float
-    agreement: float | None
-    agreement_n: int
-    gmacs: float
-    gmacs_vanilla: float
-    gmacs_matching: float
-    patches: int
-    tokens: Sequence[int]
-    versions: Mapping[str, str]
-    predictions: str | None = None
+    name: str  # of the run, made from its content
+    model: str  # as it was asked for
+    settings: Mapping[str, Any]  # what was passed on to timm.create_model
+    weights: str  # hash of its weights
+    param_count: int  # number of its parameters
+    preprocessing: Mapping[str, Any]  # size, crop_pct, crop_mode, mean, std, interpolation
+    method: str  # name; "vanilla" for a run that removes nothing
+    r: float | None  # tokens per block if one number says it (a fraction below 1 is a share), else None
+    schedule: str  # the same as text, whatever the schedule; empty if nothing is removed or the method decides
+    amounts: Sequence[int]  # patch tokens that each block removed
+    options: Mapping[str, Any]  # all options of the method, defaults too
+    prop_attn: bool  # whether attention counted sizes
+    data: str  # name of the data set
+    corruption: str | None  # of the images, or None
+    severity: int | None  # of the corruption, or None
+    data_seed: int  # of the corruption's random numbers
+    data_fingerprint: str  # hash of the images' names, sizes and labels
+    precision: str  # dtype or autocast
+    compiled: bool  # whether torch.compile was used
+    seed: int  # of torch's random numbers
+    classes: int  # classes that were scored, 200 for ImageNet-A and -R
+    n_total: int  # images in the data set
+    n_read: int  # images that could be read: the denominator of every share below
+    n_broken: int  # images that could not
+    broken: Sequence[Sequence[str]]  # name and reason of each
+    correct1: int  # images whose first class was right
+    correct5: int  # images with the right class among the first five
+    top1: float  # per cent of n_read
+    top1_low: float  # lower end of its 95 % Wilson interval
+    top1_high: float  # upper end
+    top5: float  # per cent of n_read
+    top5_low: float  # lower end of its 95 % Wilson interval
+    top5_high: float  # upper end
+    agreement: float | None  # per cent of images with the vanilla model's class; None if that was not run
+    agreement_n: int  # images that both runs have
+    gmacs: float  # giga multiply-adds per image
+    gmacs_vanilla: float  # of the vanilla model
+    gmacs_matching: float  # of choosing tokens, on top of gmacs
+    patches: int  # patch tokens at the start
+    tokens: Sequence[int]  # patch tokens after each block
+    versions: Mapping[str, str]  # of catis, torch, timm
+    predictions: str | None = None  # file beside the record with the predictions, None without one
+    # What may differ between two runs of the same name: date, seconds, device, batch size, paths.
     environment: Mapping[str, Any] = field(default_factory=dict)
-    schema: int = SCHEMA
-    calibrated: str = ""
+    schema: int = SCHEMA  # version of these fields
+    calibrated: str = ""  # hash of the calibrated weights that were put on; empty if the model ran with its own
+    # Other settings of the reduction, such as head_only; empty where none is set.
     further: Mapping[str, Any] = field(default_factory=dict)
 
     @property
@@ -184,3 +138,37 @@ def timm_row(record: Record) -> dict[str, Any]:
         "calibrated",
     )  # fmt: skip
     return theirs | {name: getattr(record, name) for name in names} | {"tokens": record.tokens[-1]}
+
+
+def digest(content: Any, size: int = 8) -> str:
+    """Hash of plain data, as 2 * size hexadecimal digits.
+
+    Example:
+        >>> digest({"a": 1, "b": 2}) == digest({"b": 2, "a": 1})
+        True
+    """
+    text = json.dumps(content, sort_keys=True, allow_nan=False)
+    return hashlib.blake2b(text.encode(), digest_size=size).hexdigest()
+
+
+def data_fingerprint(items: Iterable[tuple[str, int, int]], **facts: Any) -> str:
+    """Hash of a data set: name, size in bytes and label of every image, and whatever else decides its pixels.
+
+    Modification times are left out: a copy on another machine is the same data.
+
+    Example:
+        >>> data_fingerprint([("a.png", 10, 0)]) == data_fingerprint([("a.png", 10, 1)])
+        False
+    """
+    return digest([sorted(items), facts], size=16)
+
+
+def run_name(stem: Sequence[str], identity: Mapping[str, Any]) -> str:
+    """A readable beginning, and a hash of everything that decides the result.
+
+    Example:
+        >>> run_name(["hf-hub:org/model", "tome", "r=8", "imagenet@fog:3"], {"seed": 0})
+        'hf-hub-org-model-tome-r-8-imagenet-fog-3-...'
+    """
+    readable = re.sub(r"[^A-Za-z0-9_.]+", "-", "-".join(stem)).strip("-.")[:120]
+    return f"{readable}-{digest(identity)}"

@@ -28,32 +28,21 @@ CORRUPTED = "imagenet-c"
 class ModelSpec:
     """A model by name, which weights it has, and how its images are prepared where its configuration is not right.
 
-    Attributes:
-        name: A timm name, a zoo name such as "tiny-12", or a directory that transformers' `save_pretrained` wrote.
-        checkpoint: A .safetensors file with its weights.
-        pretrained: Let timm fetch its own weights from the hub.
-        settings: Passed on to timm.create_model.
-        img_size: Side of the input; the model is built for it.
-        crop_pct: Share of the resized image that the crop keeps.
-        mean: Per channel, on a 0..1 scale.
-        std: Per channel, on a 0..1 scale.
-        interpolation: One of timm's names.
-
     Example:
         >>> model, preprocessing = ModelSpec("tiny-6", crop_pct=0.9).load()
         >>> preprocessing.size, preprocessing.crop_pct
         ((96, 96), 0.9)
     """
 
-    name: str
-    checkpoint: str | None = None
-    pretrained: bool = False
-    settings: Mapping[str, Any] = field(default_factory=dict)
-    img_size: int | None = None
-    crop_pct: float | None = None
-    mean: tuple[float, float, float] | None = None
-    std: tuple[float, float, float] | None = None
-    interpolation: str | None = None
+    name: str  # a timm name, a zoo name such as "tiny-12", or a directory that transformers' `save_pretrained` wrote
+    checkpoint: str | None = None  # a .safetensors file with its weights
+    pretrained: bool = False  # let timm fetch its own weights from the hub
+    settings: Mapping[str, Any] = field(default_factory=dict)  # passed on to timm.create_model
+    img_size: int | None = None  # side of the input; the model is built for it
+    crop_pct: float | None = None  # share of the resized image that the crop keeps
+    mean: tuple[float, float, float] | None = None  # per channel, on a 0..1 scale
+    std: tuple[float, float, float] | None = None  # per channel, on a 0..1 scale
+    interpolation: str | None = None  # one of timm's names
 
     def __post_init__(self) -> None:
         if self.interpolation is not None and self.interpolation not in INTERPOLATIONS:
@@ -78,28 +67,21 @@ class ModelSpec:
 class DataSpec:
     """A labelled data set, as it is or corrupted.
 
-    Attributes:
-        name: imagenet, imagenet-a, imagenet-r, imagenet-sketch, imagenet-c, a view of the embedded set (zoo-clean,
-            zoo-hard, zoo-renditions, zoo-sketch, zoo-corrupted), or any other name for a folder of class folders.
-        root: Its folder; None for the embedded set.
-        limit: Use this many images, spread evenly.
-        corruption: One of the 15 of ImageNet-C: a folder of it under imagenet-c, made on the fly for any other name.
-        severity: Of the corruption, 1 to 5.
-        seed: Of the corruption's random numbers, together with each image's name.
-        class_map: A text file with the class folders' names in the order of the classes, one per line.
-
     Example:
         >>> DataSpec("imagenet", "/data/val", corruption="fog", severity=3).title
         'imagenet@fog:3'
     """
 
+    # imagenet, imagenet-a, imagenet-r, imagenet-sketch, imagenet-c, a view of the embedded set (zoo-clean, zoo-hard,
+    # zoo-renditions, zoo-sketch, zoo-corrupted), or any other name for a folder of class folders.
     name: str
-    root: str | None = None
-    limit: int | None = None
+    root: str | None = None  # its folder; None for the embedded set
+    limit: int | None = None  # use this many images, spread evenly
+    # One of the 15 of ImageNet-C: a folder of it under imagenet-c, made on the fly for any other name.
     corruption: str | None = None
-    severity: int | None = None
-    seed: int = 0
-    class_map: str | None = None
+    severity: int | None = None  # of the corruption, 1 to 5
+    seed: int = 0  # of the corruption's random numbers, together with each image's name
+    class_map: str | None = None  # a text file with the class folders' names in the order of the classes, one per line
 
     def __post_init__(self) -> None:
         if (self.corruption is None) != (self.severity is None):
@@ -121,34 +103,23 @@ class DataSpec:
 class RunSpec:
     """One evaluation of one model under one reduction on one data set.
 
-    Attributes:
-        model: The model.
-        data: The data set.
-        reduction: What is put on the model; nothing for the vanilla model.
-        correction: Calibrated weights that are put on with it.
-        batch_size: Images per batch.
-        precision: The model's dtype, or autocast; see PRECISIONS.
-        device: Where it runs.
-        compile: Whether the model goes through torch.compile.
-        seed: Of torch's random numbers; decides the weights of a model that has none of its own.
-        on_error: What happens to an image that cannot be read: left out and listed, or an error.
-
     Example:
         >>> spec = RunSpec(ModelSpec("tiny-6"), DataSpec("zoo-clean", limit=24), Reduction.of("tome", 8))
         >>> str(spec.reduction), str(spec.vanilla.reduction)
         ('tome r=8', 'vanilla')
     """
 
-    model: ModelSpec
-    data: DataSpec
+    model: ModelSpec  # the model
+    data: DataSpec  # the data set
+    # What is put on the model; nothing for the vanilla model.
     reduction: Reduction = field(default_factory=Reduction.none)
-    batch_size: int = 64
-    precision: Precision = "float32"
-    device: str = "cpu"
-    compile: bool = False
-    seed: int = 0
-    on_error: OnError = "skip"
-    correction: Correction | None = None
+    batch_size: int = 64  # images per batch
+    precision: Precision = "float32"  # the model's dtype, or autocast; see PRECISIONS
+    device: str = "cpu"  # where it runs
+    compile: bool = False  # whether the model goes through torch.compile
+    seed: int = 0  # of torch's random numbers; decides the weights of a model that has none of its own
+    on_error: OnError = "skip"  # what happens to an image that cannot be read: left out and listed, or an error
+    correction: Correction | None = None  # calibrated weights that are put on with it
 
     def __post_init__(self) -> None:
         if self.precision not in PRECISIONS:
@@ -166,9 +137,6 @@ class RunSpec:
 
 def choose_device(asked: str | None = None) -> str:
     """The device asked for, or CUDA if there is one, or else the CPU.
-
-    Raises:
-        ValueError: There is no such device here.
 
     Example:
         >>> choose_device("cpu")

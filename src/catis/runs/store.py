@@ -22,13 +22,10 @@ class Damaged(NamedTuple):
 
 
 class Store:
-    """Records NAME.json with predictions beside them.
+    """Records NAME.json with predictions beside them, in a folder that is made if it is not there.
 
     A run is in the store from the moment its JSON file is there, and that file appears whole, after the predictions
     it names. Predictions have their own hash in their file's name, so two writers of the same run cannot mix theirs.
-
-    Args:
-        folder: Made if it is not there.
 
     Example:
         >>> import tempfile

@@ -34,9 +34,6 @@ PROBE = 30.0
 def costs(file: Path, jobs: Sequence[Job]) -> list[float]:
     """GMACs per image of each run. Models are built without weights, each once.
 
-    Raises:
-        PlanError: No such model, one that cannot be reduced, or an amount or option that does not fit it.
-
     Example:
         >>> from catis.runs.spec import DataSpec
         >>> spec = RunSpec(ModelSpec("vit_small_patch16_224"), DataSpec("zoo-clean"), Reduction.of("tome", 13))
@@ -85,11 +82,6 @@ def estimate(jobs: Sequence[Job], gmacs: Sequence[float], images: Sequence[int |
 
     Random weights take the same time as trained ones, so none are loaded. A model too large to be built for this gets
     the rate of the largest one that was timed. Reading images and choosing tokens are not counted.
-
-    Args:
-        jobs: The runs.
-        gmacs: Of one image in each run.
-        images: How many images each run has, None where that is not known.
 
     Example:
         >>> from catis.runs.spec import DataSpec

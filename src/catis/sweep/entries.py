@@ -23,21 +23,13 @@ class ModelEntry:
 
 @dataclass(frozen=True)
 class MethodEntry:
-    """A method with one choice of its options, still without an amount, and amounts of its own; or a whole recipe.
+    """A method with one choice of its options, still without an amount, and amounts of its own; or a whole recipe."""
 
-    Attributes:
-        label: What it is called in the plan.
-        reduction: The method; all of the reduction, if it is a recipe's.
-        amounts: Its own; None for those of the model or of the plan.
-        from_recipe: Whether the reduction is whole, amounts too.
-        correction: The recipe's calibrated weights.
-    """
-
-    label: str
-    reduction: Reduction
-    amounts: tuple[Schedule, ...] | None = None
-    from_recipe: bool = False
-    correction: Correction | None = None
+    label: str  # what it is called in the plan
+    reduction: Reduction  # the method; all of the reduction, if it is a recipe's
+    amounts: tuple[Schedule, ...] | None = None  # its own; None for those of the model or of the plan
+    from_recipe: bool = False  # whether the reduction is whole, amounts too
+    correction: Correction | None = None  # the recipe's calibrated weights
 
 
 @dataclass(frozen=True)
@@ -65,24 +57,14 @@ class RunDefaults:
 
 @dataclass(frozen=True)
 class Plan:
-    """A plan file, read and checked, with nothing built and no image opened yet.
+    """A plan file, read and checked, with nothing built and no image opened yet."""
 
-    Attributes:
-        file: Where it is written.
-        store: Where its records go.
-        models: In the order of the file.
-        methods: In the order of the file, options spread out. Vanilla is always run and is not among them.
-        amounts: The r of models and methods that have none of their own.
-        data: In the order of the file, corruptions spread out.
-        excludes: What is left out.
-        defaults: What is the same for all runs.
-    """
-
-    file: Path
-    store: Path
-    models: tuple[ModelEntry, ...]
+    file: Path  # where it is written
+    store: Path  # where its records go
+    models: tuple[ModelEntry, ...]  # in the order of the file
+    # In the order of the file, options spread out. Vanilla is always run and is not among them.
     methods: tuple[MethodEntry, ...]
-    amounts: tuple[Schedule, ...]
-    data: tuple[DataSpec, ...]
-    excludes: tuple[Exclude, ...] = ()
-    defaults: RunDefaults = RunDefaults()
+    amounts: tuple[Schedule, ...]  # the r of models and methods that have none of their own
+    data: tuple[DataSpec, ...]  # in the order of the file, corruptions spread out
+    excludes: tuple[Exclude, ...] = ()  # what is left out
+    defaults: RunDefaults = RunDefaults()  # what is the same for all runs

@@ -27,19 +27,12 @@ class Task(NamedTuple):
 
 @dataclass(frozen=True)
 class Group:
-    """Runs of one model on one data set that are still to be done.
-
-    Attributes:
-        model: The model.
-        images: The data set, prepared for it.
-        todo: The runs; the vanilla one first, unless its predictions are known or nobody asked for it.
-        vanilla: Predictions of the vanilla model, if the store has them.
-    """
+    """Runs of one model on one data set that are still to be done."""
 
     model: LoadedModel
-    images: StreamedImages
-    todo: list[Task]
-    vanilla: Predictions | None
+    images: StreamedImages  # the data set, prepared for it
+    todo: list[Task]  # the runs; the vanilla one first, unless its predictions are known or nobody asked for it
+    vanilla: Predictions | None  # predictions of the vanilla model, if the store has them
 
 
 def open_groups(
@@ -53,13 +46,8 @@ def open_groups(
 ) -> Iterator[Group]:
     """Groups with anything left to do, in the order of the jobs, each opened when it is asked for.
 
-    Args:
-        jobs: Runs, those of one model and of one data set next to each other, the vanilla one first.
-        store: What is done already.
-        events: Told of runs that are done already and of those whose model or data cannot be opened.
-        force: Do runs again that are in the store.
-        cache: Where prepared images are kept.
-        workers: Threads that decode images.
+    The runs of one model and one data set stand next to each other, the vanilla one first. `events` is told of those
+    that are done already, and of those whose model or data cannot be opened.
     """
     seen: set[str] = set()
     for label, of_model in groupby(jobs, key=lambda job: job.model):

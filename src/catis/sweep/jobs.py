@@ -19,21 +19,13 @@ Patterns = Sequence[str]
 
 @dataclass(frozen=True)
 class Job:
-    """One run of a plan, with the labels it has there.
+    """One run of a plan, with the labels it has there."""
 
-    Attributes:
-        model: Label of the model.
-        method: Label of the method, with its options; "vanilla" for the vanilla model.
-        data: Title of the data set.
-        spec: What is to be run.
-        from_recipe: Whether the method's label stands for the amounts too.
-    """
-
-    model: str
-    method: str
-    data: str
-    spec: RunSpec
-    from_recipe: bool = False
+    model: str  # label of the model
+    method: str  # label of the method, with its options; "vanilla" for the vanilla model
+    data: str  # title of the data set
+    spec: RunSpec  # what is to be run
+    from_recipe: bool = False  # whether the method's label stands for the amounts too
 
     @property
     def label(self) -> str:
@@ -52,13 +44,9 @@ def expand(plan: Plan, *, limit: int | None = None, only: Patterns = ("*",), ski
     """All runs of a plan, grouped by model and data set, the vanilla run of a group first.
 
     Args:
-        plan: The plan.
         limit: Use at most this many images of every set.
         only: Keep runs whose label matches one of these patterns, and the vanilla runs that they are compared with.
         skip: Leave out runs whose label matches one of these patterns.
-
-    Raises:
-        PlanError: A method has no amount, or nothing is left to run.
 
     Example:
         >>> from pathlib import Path

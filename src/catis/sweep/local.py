@@ -37,14 +37,10 @@ def run_here(
     """Do all runs that the store does not have. One that fails is told to `events`, and the others go on.
 
     Args:
-        jobs: From `expand`.
         store: Where records go, each as soon as its run is done; None keeps them in `events` only.
-        events: Told of everything that happens.
-        force: Do runs again that are in the store.
         retry: Whether to go on with smaller batches when memory runs out.
         threads: Of torch, for each run; None leaves them as they are.
         cache: Where prepared images are kept; None holds small sets in memory, one at a time.
-        workers: Threads that decode images.
 
     Example:
         >>> from catis.runs.spec import DataSpec, ModelSpec, RunSpec

@@ -23,9 +23,6 @@ SETS = ("imagenet", *SHIFTED, CORRUPTED)
 def read_plan(file: str | Path) -> Plan:
     """Read a plan file and check all that can be checked without building a model or opening an image.
 
-    Raises:
-        PlanError: Anything wrong with it; the message names the file, the key and what is allowed.
-
     Example:
         >>> import os, tempfile
         >>> file = Path(tempfile.mkdtemp()) / "plan.toml"

@@ -64,23 +64,14 @@ def _count(data: DataSpec, problems: dict[str, None]) -> int | None:
 
 @dataclass(frozen=True)
 class PreviewLine:
-    """One run of a dry run.
-
-    Attributes:
-        job: The run.
-        gmacs: Of one image.
-        share: Of the vanilla model's GMACs.
-        images: How many there are; None if they are not there.
-        seconds: Estimated; None if that is not known, 0 if it is done.
-        state: "done", "to do", or "not known" where weights would have to be fetched to tell.
-    """
+    """One run of a dry run."""
 
     job: Job
-    gmacs: float
-    share: float
-    images: int | None
-    seconds: float | None
-    state: str
+    gmacs: float  # of one image
+    share: float  # of the vanilla model's GMACs
+    images: int | None  # how many there are; None if they are not there
+    seconds: float | None  # estimated; None if that is not known, 0 if it is done
+    state: str  # "done", "to do", or "not known" where weights would have to be fetched to tell
 
 
 @dataclass(frozen=True)
@@ -94,11 +85,6 @@ class Preview:
 
 def preview(file: Path, jobs: Sequence[Job], store: Path) -> Preview:
     """Look at a plan without running it. Nothing is written, and no weights are fetched.
-
-    Args:
-        file: The plan, for errors.
-        jobs: Its runs.
-        store: Where finished runs are looked for.
 
     Example:
         >>> from catis.runs.spec import ModelSpec, RunSpec

@@ -38,16 +38,11 @@ def run_on_ray(
     Only this process reads checkpoints and images and writes to the store, so workers need nothing but catis.
 
     Args:
-        jobs: From `expand`.
-        store: Where records go, each as soon as its run is done.
-        events: Told of everything that happens.
+        jobs: As for `run_here`, and so are the others that are not named here.
         address: Of a cluster; "auto" for the one this machine belongs to, "local" to start one for this sweep.
         threads: Of torch, for each run; None for as many as `run_here` would take. A worker takes as many CPUs.
-        cache: Where this process keeps prepared images.
-        workers: Threads that decode images, in this process.
 
     Raises:
-        MissingExtraError: Ray is not installed.
         CatisError: There is no such cluster, or no worker could be started.
     """
     require("a sweep on Ray", "ray", "ray")

@@ -31,17 +31,11 @@ RETRIES = 3
 
 @dataclass(frozen=True)
 class Shared:
-    """References to what a run shares with others; inside a dataclass, so that Ray leaves it to the worker to get them.
-
-    Attributes:
-        model: The loaded model.
-        images: The prepared images, which all workers of a machine read from the same memory.
-        vanilla: Predictions of the vanilla model, None for that run itself.
-    """
+    """References to what runs share; inside a dataclass, so that Ray leaves it to the worker to get them."""
 
     model: Any
-    images: Any
-    vanilla: Any = None
+    images: Any  # the prepared images, which all workers of a machine read from the same memory
+    vanilla: Any = None  # predictions of the vanilla model, None for that run itself
 
 
 class Worker:
@@ -93,15 +87,7 @@ class _Open:
 
 
 class Scheduler:
-    """Keeps workers busy: runs of a group wait for its vanilla one, the next group is opened when a worker is idle.
-
-    Args:
-        ray: The connected module.
-        store: Where records go.
-        events: Told of everything that happens.
-        groups: What there is to do.
-        hire: Starts so many workers.
-    """
+    """Keeps workers busy: runs of a group wait for its vanilla one, the next group is opened when a worker is idle."""
 
     def __init__(
         self, ray: Any, store: Store, events: Events, groups: Iterator[Group], hire: Callable[[int], list[Hired]]

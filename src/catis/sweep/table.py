@@ -21,12 +21,7 @@ class PlanError(CatisError, ValueError):
 
 
 class Table:
-    """A TOML table that knows where it is written.
-
-    Args:
-        values: What TOML made of it.
-        file: The plan file, to which relative paths are relative.
-        path: Keys that lead to this table, such as "models.vit-s".
+    """A TOML table that knows where it is written: the plan file, to which paths are relative, and the keys to it.
 
     Example:
         >>> table = Table({"limit": "many"}, Path("plan.toml"), "data[0]")
