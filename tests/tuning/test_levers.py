@@ -12,7 +12,7 @@ import pytest
 from catis import hosts, zoo
 from catis.core.reduction import Reduction
 from catis.tuning.allowance import Allowance
-from catis.tuning.at_budget import _sizes
+from catis.tuning.at_budget import input_sizes
 from catis.tuning.candidates import LEVERS, OPERATORS, Space
 from catis.tuning.journal import Journal
 from catis.tuning.questions import Trial
@@ -37,7 +37,8 @@ class Made:
     def value(self, reduction):
         text = json.dumps(reduction.to_json(), sort_keys=True)
         far = 0 if reduction.method.name == "cluster" else 2  # the method that leads has options and weights to choose
-        return far + 0.1 + int(hashlib.sha256(text.encode()).hexdigest()[:6], 16) / 2**24
+        near = 0.1 if reduction.input_size else 1  # so that smaller inputs are looked at after calibration too
+        return far + near * (0.1 + int(hashlib.sha256(text.encode()).hexdigest()[:6], 16) / 2**24)
 
 
 class Remembered(Space):
@@ -71,7 +72,7 @@ def searched(space, levers, seed=0, file=None, tell=None, names=OPERATORS):
         space, made, made, journal, allowance, levers=levers, methods=names, seed=seed, trial=trial, tell=tell,
         answer=lambda questions: [made.value(question.reduction) for question in questions],
     )  # fmt: skip
-    finding = search.run(_sizes(space))
+    finding = search.run(input_sizes(space.handle))
     return journal.tried, finding
 
 

@@ -49,7 +49,8 @@ class Images:
         preprocessing: How they were prepared.
         search: Compares on those that fit.
         choose: Compares on those that choose.
-        judge: Compares on those that judge, clean.
+        judge: Compares on those that judge, clean, with vanilla at its own input size.
+        sizes: Input sizes that are tried, the model's own (None) first.
     """
 
     split: Split
@@ -57,17 +58,29 @@ class Images:
     search: Objective
     choose: Objective
     judge: Objective
+    sizes: Sequence[int | None]
 
     @classmethod
-    def of(cls, model: nn.Module, split: Split, preprocessing: Preprocessing, batch_size: int, seed: int) -> Images:
+    def of(
+        cls,
+        model: nn.Module,
+        split: Split,
+        preprocessing: Preprocessing,
+        batch_size: int,
+        seed: int,
+        levers: Collection[str],
+    ) -> Images:
         """Run the vanilla model on all of them."""
         how: dict[str, Any] = {"batch_size": batch_size, "seed": seed}
+        sizes = input_sizes(hosts.find(model)) if "size" in levers else [None]
+        chosen = how | {"sizes": ends_of(sizes)}
         return cls(
             split,
             preprocessing,
-            Objective(model, split.fit[:SEARCHED], preprocessing, **how),
-            Objective(model, split.choose, preprocessing, **how),
+            Objective(model, split.fit[:SEARCHED], preprocessing, **chosen),
+            Objective(model, split.choose, preprocessing, **chosen),
             Objective(model, split.judge, preprocessing, damaged=False, **how),
+            sizes,
         )
 
 
@@ -132,7 +145,7 @@ def tune_at(
         trials = 2 * how["trial"].gmacs if "trial" in how else 0.0
         allowance.reserve(cost.gmacs(fitted * rounds, len(split.choose)) + trials)
     search = Search(space, images.search, images.choose, journal, allowance, **how)
-    finding = search.run(_sizes(space)) if fixed is None else search.take(fixed)
+    finding = search.run(images.sizes) if fixed is None else search.take(fixed)
     correction, interrupted = None, search.interrupted
     seen = max(1, int(rounds * allowance.pace))  # on a slow machine, less often
     if fitted and not interrupted:
@@ -164,7 +177,8 @@ def _trial(model: nn.Module, images: Images, fitted: int, cost: _Cost, seed: int
     split, held_out = images.split, images.split.choose[: max(FEWEST, fitted // 2)]
     batches = list(views(split.fit[:fitted], images.preprocessing, batch_size, seed, held_out=held_out, thorough=True))
     unseen = split.fit[fitted:SEARCHED] if len(split.fit) >= 2 * fitted else split.choose
-    judge = Objective(model, unseen, images.preprocessing, batch_size=batch_size, seed=seed, restored=True)
+    how: dict[str, Any] = {"batch_size": batch_size, "seed": seed, "sizes": ends_of(images.sizes)}
+    judge = Objective(model, unseen, images.preprocessing, restored=True, **how)
 
     def distance(reduction: Reduction) -> float:
         weights = calibrated_weights(model, reduction, batches).weights
@@ -210,11 +224,16 @@ def _calibrate(
     return Correction.fitted(outcome.weights, finding.reduction, hosts.find(model).vanilla_weights)
 
 
-def _sizes(space: Space) -> Sequence[int | None]:
-    """The model's own input size, and some smaller ones, fewer patches a side each."""
-    shape = space.handle.example_shape(1)
-    side, patches = shape[-1], space.patches(None)
-    if len(shape) != 4 or shape[-2] != side or round(patches**0.5) ** 2 != patches:
+def input_sizes(handle: Handle) -> list[int | None]:
+    """The model's own input size (None), and where it can be fed smaller ones, fewer patches a side each."""
+    shape = handle.example_shape(1)
+    side, patches = shape[-1], handle.cost().num_patches
+    if handle.fixed_size() or len(shape) != 4 or shape[-2] != side or round(patches**0.5) ** 2 != patches:
         return [None]
     patch = side // round(patches**0.5)
     return [None, *(side - patch * step for step in range(1, STEPS) if side - patch * step >= side // 2)]
+
+
+def ends_of(sizes: Sequence[int | None]) -> Sequence[int | None]:
+    """The largest and the smallest input size, which vanilla's answers are averaged over."""
+    return [*sizes[:1], *sizes[1:][-1:]]

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import hashlib
-from dataclasses import dataclass
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
 
 import torch
 from torch import Tensor, nn
@@ -92,6 +93,8 @@ class Objective:
         seed: Of the corrupted views.
         damaged: Whether corrupted views are looked at besides the clean ones.
         restored: Whether vanilla answers to corrupted views as to the images before, as calibration aims at.
+        sizes: Input sizes over which vanilla's answers are averaged, None for the model's own. Each has the chance of
+            its own grid of patches in it: beside answers at one size, every other size would look worse than it is.
     """
 
     def __init__(
@@ -104,6 +107,7 @@ class Objective:
         seed: int = 0,
         damaged: bool = True,
         restored: bool = False,
+        sizes: Sequence[int | None] = (None,),
     ) -> None:
         self.handle = hosts.find(model)
         pairs = (
@@ -115,7 +119,7 @@ class Objective:
         self._corrupted = torch.cat([(whole != seen).flatten(1).any(1) for whole, seen in pairs])
         with torch.inference_mode():
             shown = [whole if restored else seen for whole, seen in pairs]
-            self._answers = [answer_of(self.handle, self._run(batch)) for batch in shown]
+            self._answers = [self._vanilla(batch, sizes) for batch in shown]
         self.counts = [len(batch) for batch in self._batches]
 
     def distance(self, reduction: Reduction, views: int | None = None, correction: Correction | None = None) -> float:
@@ -179,6 +183,17 @@ class Objective:
             if views is not None and seen >= views:
                 break
         return pairs
+
+    def _vanilla(self, batch: Tensor, sizes: Sequence[int | None]) -> tuple[Tensor, bool]:
+        """What the vanilla model says of a batch, averaged over input sizes: log probabilities, or features."""
+        answers = []
+        for size in sizes:
+            with self.handle.installed(self.handle.bind(replace(Reduction.none(), input_size=size))):
+                answers.append(answer_of(self.handle, self._run(batch)))
+        if len(answers) == 1:
+            return answers[0]
+        stacked, are_logits = torch.stack([answer for answer, _ in answers]), answers[0][1]
+        return (stacked.log_softmax(-1).logsumexp(0) if are_logits else stacked.mean(0)), are_logits
 
     def _run(self, batch: Tensor) -> object:
         weight = next(self.handle.model.parameters())

@@ -26,9 +26,6 @@ MARGIN = 0.99
 """What is found must be this much better on the images that choose, or it is chance."""
 THETAS: tuple[dict[str, Any], ...] = ({}, {"w_cls": 0.8, "gamma": 0.25, "l_start": 4})
 """Options of CATIS to start from."""
-SMALLER, TIE = 0.95, 1.05
-"""How much nearer a smaller input must come, and what counts as level. Its patches lie on another grid than vanilla's,
-so that a whole calibration seems to make good less there; that was seen on one model, in single runs."""
 NEAR = 1.3
 """How much farther from vanilla the second best method may be before calibration and still be looked at after it."""
 GAINS = (1.0, 0.75, 0.6)
@@ -174,21 +171,10 @@ class Search:
             self.best = Finding(candidate, self.space.reduction(candidate), self._value(candidate, "choose", None))
 
     def _best_size(self, best: Candidate, sizes: Sequence[int | None]) -> Candidate:
-        """A candidate at the best input size; at the model's own one unless a smaller one is clearly better."""
-        candidates = [replace(best, size=size) for size in sizes]
-        if not self._worth.calibrates:
-            return self._best_calibrated(candidates)
-        own, *smaller = candidates
+        """A candidate at the best input size, among those that are not farther from vanilla than its own."""
+        own, *smaller = [replace(best, size=size) for size in sizes]
         before = self._value(own, "choose", None)
-        promising = [other for other in smaller if self._value(other, "choose", None) < before]
-        best_smaller = min(promising, key=self._worth.tried, default=own)
-        return best_smaller if self._clearly_better(best_smaller, own) else own
-
-    def _clearly_better(self, other: Candidate, own: Candidate) -> bool:
-        """Whether a candidate is nearer by far once calibrated for a moment, or before that and level afterwards."""
-        after, own_after = self._worth.tried(other), self._worth.tried(own)
-        before, own_before = (self._value(candidate, "choose", None) for candidate in (other, own))
-        return after < SMALLER * own_after or (before < SMALLER * own_before and after < TIE * own_after)
+        return self._best_calibrated([own, *(c for c in smaller if self._value(c, "choose", None) <= before)])
 
     def _best_calibrated(self, candidates: Sequence[Candidate]) -> Candidate:
         """The candidate that is best once it is calibrated for a moment; without calibration, as it is.

@@ -117,7 +117,7 @@ def tune(
     made = Made(command, images=seen_images, n_images=len(prepared), seed=seed)
     how: dict[str, Any] = {"levers": levers, "methods": names, "seed": seed, "batch_size": batch_size, "tell": report}
     with evaluating(model), handle.installed(Reduction.none()), _keeping_the_best(tuning):
-        seen, pair = Images.of(model, split, wanted, batch_size, seed), _pair(split, wanted, seed)
+        seen, pair = Images.of(model, split, wanted, batch_size, seed, levers), _pair(split, wanted, seed)
         how["fixed"] = _fixed(tuning, handle, pair, budgets[0], objective, schedule)
         with answers(ray, {"search": seen.search, "choose": seen.choose}) as answer:
             for share in budgets:
