@@ -47,19 +47,12 @@ class _Stepped(Method):
 
 
 class Entrance(NamedTuple):
-    """What a batch of images is when it enters the first block.
+    """What a batch of images is when it enters the first block."""
 
-    Attributes:
-        tokens: (B, N, C) tokens.
-        state: Their companions, provenance included.
-        parts: The blocks, taken apart.
-        course: What the blocks of this call share.
-    """
-
-    tokens: Tensor
-    state: TokenState
-    parts: list[BlockParts]
-    course: Course
+    tokens: Tensor  # (B, N, C) tokens
+    state: TokenState  # their companions, provenance included
+    parts: list[BlockParts]  # the blocks, taken apart
+    course: Course  # what the blocks of this call share
 
 
 class ModelBlocks:

@@ -27,43 +27,28 @@ Outputs = Mapping[nn.Module, Tensor]
 
 
 class Place(NamedTuple):
-    """A batch of images between two blocks.
+    """A batch of images between two blocks."""
 
-    Attributes:
-        tokens: (B, N, C) reduced tokens.
-        state: Their companions.
-        shares: (B, patches at the start) what each patch is of its token; None while they are alike.
-    """
-
-    tokens: Tensor
-    state: TokenState
-    shares: Tensor | None = None
+    tokens: Tensor  # (B, N, C) reduced tokens
+    state: TokenState  # their companions
+    shares: Tensor | None = None  # (B, patches at the start) what each patch is of its token; None while they are alike
 
 
 @dataclass
 class Stream:
-    """One batch of images on its way through the blocks.
+    """One batch of images on its way through the blocks."""
 
-    Attributes:
-        held_out: Whether it chooses penalties and accepts blocks, instead of being fitted.
-        tokens: (B, N, C) reduced tokens that enter the block.
-        state: Their companions.
-        shares: (B, patches at the start) what each patch is of its token; None while they are alike.
-        vanilla: (B, patches and prefix, C) tokens of the vanilla model at the same place.
-        target: (B, N, C) what the tokens should be after the part of the block that is being fitted.
-        full: Tokens of the vanilla model at its own input size, where the reduction feeds a smaller image: the prefix
-            follows these, the patches have no counterpart there. None where the sizes are the same.
-        corrupted: Whether the vanilla model saw the images before they were corrupted.
-    """
-
-    held_out: bool
-    tokens: Tensor
-    state: TokenState
-    vanilla: Tensor
+    held_out: bool  # whether it chooses penalties and accepts blocks, instead of being fitted
+    tokens: Tensor  # (B, N, C) reduced tokens that enter the block
+    state: TokenState  # their companions
+    vanilla: Tensor  # (B, patches and prefix, C) tokens of the vanilla model at the same place
+    # (B, N, C) what the tokens should be after the part of the block that is being fitted.
     target: Tensor = field(default_factory=lambda: torch.empty(0))
+    # Tokens of the vanilla model at its own input size, where the reduction feeds a smaller image: the prefix follows
+    # these, the patches have no counterpart there. None where the sizes are the same.
     full: Tensor | None = None
-    corrupted: bool = False
-    shares: Tensor | None = None
+    corrupted: bool = False  # whether the vanilla model saw the images before they were corrupted
+    shares: Tensor | None = None  # (B, patches at the start) what each patch is of its token; None while they are alike
 
     @classmethod
     def of(cls, view: View, entrance: Entrance, vanilla: Tensor, full: Tensor | None) -> Stream:
@@ -102,25 +87,15 @@ class Stream:
 
 @dataclass(frozen=True)
 class BlockFit:
-    """One block, and the layers of it that are fitted.
+    """One block, and the layers of it that are fitted."""
 
-    Attributes:
-        index: Index of the block.
-        parts: The block, taken apart.
-        linears: Its linear layers.
-        course: What the blocks share.
-        prefix_only: Whether nobody reads the patch tokens that leave it.
-        positions: Rotary positions of all patches.
-        full_positions: The same at the model's own input size.
-    """
-
-    index: int
-    parts: BlockParts
-    linears: BlockLinears
-    course: Course
-    prefix_only: bool
-    positions: Tensor | None
-    full_positions: Tensor | None = None
+    index: int  # index of the block
+    parts: BlockParts  # the block, taken apart
+    linears: BlockLinears  # its linear layers
+    course: Course  # what the blocks share
+    prefix_only: bool  # whether nobody reads the patch tokens that leave it
+    positions: Tensor | None  # rotary positions of all patches
+    full_positions: Tensor | None = None  # the same at the model's own input size
 
     @property
     def layers(self) -> tuple[nn.Linear, ...]:

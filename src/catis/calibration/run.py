@@ -32,25 +32,16 @@ Entered = Sequence[Place]
 
 @dataclass
 class Outcome:
-    """What a calibration did.
+    """What a calibration did."""
 
-    Attributes:
-        weights: New values of the parameters that changed, by their names in the model.
-        before: Distance of held-out answers from vanilla's before, which is the unit: 1.
-        after: The same, after.
-        shares: Per block, how much of the step was accepted; 0 where none was.
-        head: Whether the classifier was fitted too.
-        fitted: Views that were fitted.
-        held_out: Views that chose and accepted.
-    """
-
-    before: float
-    after: float
+    before: float  # distance of held-out answers from vanilla's before, which is the unit: 1
+    after: float  # the same, after
+    # New values of the parameters that changed, by their names in the model.
     weights: dict[str, Tensor] = field(default_factory=dict)
-    shares: list[float] = field(default_factory=list)
-    head: bool = False
-    fitted: int = 0
-    held_out: int = 0
+    shares: list[float] = field(default_factory=list)  # per block, how much of the step was accepted; 0 where none was
+    head: bool = False  # whether the classifier was fitted too
+    fitted: int = 0  # views that were fitted
+    held_out: int = 0  # views that chose and accepted
 
 
 def calibrated_weights(

@@ -26,17 +26,11 @@ NOISE, CONTRAST, BLUR = 0.18, 0.3, 2.0
 
 
 class View(NamedTuple):
-    """A batch of images as the reduced model sees them.
+    """A batch of images as the reduced model sees them."""
 
-    Attributes:
-        images: (B, 3, H, W) prepared images.
-        whole: The same before they were corrupted: what the vanilla model sees.
-        held_out: Whether they choose and accept, instead of being fitted.
-    """
-
-    images: Tensor
-    whole: Tensor
-    held_out: bool
+    images: Tensor  # (B, 3, H, W) prepared images
+    whole: Tensor  # the same before they were corrupted: what the vanilla model sees
+    held_out: bool  # whether they choose and accept, instead of being fitted
 
     @property
     def corrupted(self) -> bool:

@@ -19,17 +19,12 @@ from catis.tuning.pairs import paired_batches
 
 @dataclass(frozen=True)
 class AdaptiveShape:
-    """How fast tokens go in each block, and what that was read from.
+    """How fast tokens go in each block, and what that was read from."""
 
-    Attributes:
-        weights: Per block, rate of removal log(entering / kept) relative to the mean over the blocks that may remove.
-        pairwise: Per block, rho_s of the key cosines, which the weights follow.
-        fused: Per block, rho_s of CATIS' fused signal.
-    """
-
+    # Per block, rate of removal log(entering / kept) relative to the mean over the blocks that may remove.
     weights: tuple[float, ...]
-    pairwise: tuple[Estimate, ...]
-    fused: tuple[Estimate, ...]
+    pairwise: tuple[Estimate, ...]  # per block, rho_s of the key cosines, which the weights follow
+    fused: tuple[Estimate, ...]  # per block, rho_s of CATIS' fused signal
 
 
 def adaptive_shape(

@@ -42,23 +42,14 @@ STEPS = 3
 
 @dataclass(frozen=True)
 class Images:
-    """The images of a tuning, and the vanilla model's answers to them.
+    """The images of a tuning, and the vanilla model's answers to them."""
 
-    Attributes:
-        split: Who fits, who chooses, who judges.
-        preprocessing: How they were prepared.
-        search: Compares on those that fit.
-        choose: Compares on those that choose.
-        judge: Compares on those that judge, clean, with vanilla at its own input size.
-        sizes: Input sizes that are tried, the model's own (None) first.
-    """
-
-    split: Split
-    preprocessing: Preprocessing
-    search: Objective
-    choose: Objective
-    judge: Objective
-    sizes: Sequence[int | None]
+    split: Split  # who fits, who chooses, who judges
+    preprocessing: Preprocessing  # how they were prepared
+    search: Objective  # compares on those that fit
+    choose: Objective  # compares on those that choose
+    judge: Objective  # compares on those that judge, clean, with vanilla at its own input size
+    sizes: Sequence[int | None]  # input sizes that are tried, the model's own (None) first
 
     @classmethod
     def of(
@@ -86,31 +77,18 @@ class Images:
 
 @dataclass(frozen=True)
 class Tuned:
-    """What came out at one budget.
+    """What came out at one budget."""
 
-    Attributes:
-        finding: The best candidate.
-        correction: Calibrated weights, if they help.
-        before: Distance of the first candidate, what a budget alone does, on the images that choose, clean.
-        after: That of what came out.
-        share: Multiply-adds, as a share of vanilla's.
-        minutes: It took.
-        stopped_by_clock: Whether the machine was too slow for the work that was planned.
-        interrupted: Whether Ctrl-C ended it.
-        fitted: Images that the calibration was fitted on.
-        rounds: How often each of them was seen.
-    """
-
-    finding: Finding
-    correction: Correction | None
-    before: float
-    after: float
-    share: float
-    minutes: float
-    stopped_by_clock: bool
-    interrupted: bool
-    fitted: int = 0
-    rounds: int = 1
+    finding: Finding  # the best candidate
+    correction: Correction | None  # calibrated weights, if they help
+    before: float  # distance of the first candidate, what a budget alone does, on the images that choose, clean
+    after: float  # that of what came out
+    share: float  # multiply-adds, as a share of vanilla's
+    minutes: float  # it took
+    stopped_by_clock: bool  # whether the machine was too slow for the work that was planned
+    interrupted: bool  # whether Ctrl-C ended it
+    fitted: int = 0  # images that the calibration was fitted on
+    rounds: int = 1  # how often each of them was seen
 
 
 def tune_at(

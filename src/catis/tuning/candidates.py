@@ -33,25 +33,16 @@ SHAPES: dict[str, tuple[float, ...]] = {
 
 @dataclass(frozen=True)
 class Candidate:
-    """One choice; by default what `catis.apply(model, budget=...)` does.
+    """One choice; by default what `catis.apply(model, budget=...)` does."""
 
-    Attributes:
-        method: Name of the method.
-        options: Of the method.
-        shape: How fast tokens go, at equally spaced places over the depth; only their proportions matter.
-        kept: Patch tokens that leave each block, in place of a shape.
-        others: Blocks that use another method, and its name.
-        gain: Of the size term; None for the method's own.
-        size: Side of the input; None for the model's own.
-    """
-
-    method: str = BUDGET_METHOD
-    options: Mapping[str, Any] = field(default_factory=dict)
+    method: str = BUDGET_METHOD  # name of the method
+    options: Mapping[str, Any] = field(default_factory=dict)  # of the method
+    # How fast tokens go, at equally spaced places over the depth; only their proportions matter.
     shape: tuple[float, ...] = SHAPE
-    kept: tuple[int, ...] = ()
-    others: tuple[tuple[int, str], ...] = ()
-    gain: float | None = None
-    size: int | None = None
+    kept: tuple[int, ...] = ()  # patch tokens that leave each block, in place of a shape
+    others: tuple[tuple[int, str], ...] = ()  # blocks that use another method, and its name
+    gain: float | None = None  # of the size term; None for the method's own
+    size: int | None = None  # side of the input; None for the model's own
 
     @property
     def size_gain(self) -> float:
@@ -67,15 +58,10 @@ class Candidate:
 
 @dataclass(frozen=True)
 class Space:
-    """The candidates of one model at one budget.
+    """The candidates of one model at one budget."""
 
-    Attributes:
-        handle: On the model.
-        budget: Multiply-adds, as a share of the vanilla model's at its own input size.
-    """
-
-    handle: Handle
-    budget: float
+    handle: Handle  # on the model
+    budget: float  # multiply-adds, as a share of the vanilla model's at its own input size
 
     @cached_property
     def head_only(self) -> bool:

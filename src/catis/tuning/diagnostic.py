@@ -20,25 +20,15 @@ from catis.tuning.triage_choice import TriageRow, best_triage, grid_of, pool_con
 
 @dataclass(frozen=True)
 class ThetaChoice:
-    """A Theta, and everything that was tried for it.
+    """A Theta, and everything that was tried for it."""
 
-    Attributes:
-        theta: CATIS with the Theta that was chosen.
-        rho_s: Mean over blocks of rho_s of its fused signal.
-        default_rho_s: The same of the default Theta.
-        triage: What tau and evict_ratio of this Theta give.
-        signals: Every (gamma, w_cls, l_start) that was tried, the default first.
-        triages: Every (tau, evict_ratio) that was tried with the best of them.
-        n: Images.
-    """
-
-    theta: Catis
-    rho_s: float
-    default_rho_s: float
-    triage: TriageRow
-    signals: tuple[SignalRow, ...]
-    triages: tuple[TriageRow, ...]
-    n: int
+    theta: Catis  # CATIS with the Theta that was chosen
+    rho_s: float  # mean over blocks of rho_s of its fused signal
+    default_rho_s: float  # the same of the default Theta
+    triage: TriageRow  # what tau and evict_ratio of this Theta give
+    signals: tuple[SignalRow, ...]  # every (gamma, w_cls, l_start) that was tried, the default first
+    triages: tuple[TriageRow, ...]  # every (tau, evict_ratio) that was tried with the best of them
+    n: int  # images
 
     @property
     def options(self) -> dict[str, Any]:

@@ -24,19 +24,12 @@ from catis.tuning.tuning import tune
 
 @dataclass(frozen=True)
 class Goal:
-    """What is wanted: one of budgets, drop and speedup.
+    """What is wanted: one of budgets, drop and speedup."""
 
-    Attributes:
-        budgets: Shares of the multiply-adds.
-        drop: Share of the images whose class may change.
-        speedup: Times as fast as vanilla.
-        objective: "fidelity", or "diagnostic" for the paper's procedure.
-    """
-
-    budgets: tuple[float, ...] = ()
-    drop: float | None = None
-    speedup: float | None = None
-    objective: Literal["fidelity", "diagnostic"] = "fidelity"
+    budgets: tuple[float, ...] = ()  # shares of the multiply-adds
+    drop: float | None = None  # share of the images whose class may change
+    speedup: float | None = None  # times as fast as vanilla
+    objective: Literal["fidelity", "diagnostic"] = "fidelity"  # "fidelity", or "diagnostic" for the paper's procedure
 
 
 def tune_for(

@@ -26,17 +26,11 @@ CHOOSE, JUDGE = 0.2, 0.15
 
 @dataclass(frozen=True)
 class Split:
-    """The images of a tuning, in an order that depends on the seed alone.
+    """The images of a tuning, in an order that depends on the seed alone."""
 
-    Attributes:
-        fit: (n, 3, H, W) prepared images that are searched and calibrated on.
-        choose: Those that accept or reject what was found.
-        judge: Those that are looked at once, at the end.
-    """
-
-    fit: Tensor
-    choose: Tensor
-    judge: Tensor
+    fit: Tensor  # (n, 3, H, W) prepared images that are searched and calibrated on
+    choose: Tensor  # those that accept or reject what was found
+    judge: Tensor  # those that are looked at once, at the end
 
     @classmethod
     def of(cls, images: Tensor, seed: int) -> Split:
@@ -65,21 +59,13 @@ def fingerprint(images: Tensor) -> str:
 
 @dataclass(frozen=True)
 class Judgement:
-    """What held-out images say of a reduced model.
+    """What held-out images say of a reduced model."""
 
-    Attributes:
-        distance: Mean KL(vanilla || reduced) of the logits, or 1 - cosine of features.
-        agreement: Share of the images whose class stayed; None without logits.
-        low: Lower end of its 95 % interval.
-        high: Upper end.
-        n: Images.
-    """
-
-    distance: float
-    agreement: float | None
-    low: float | None
-    high: float | None
-    n: int
+    distance: float  # mean KL(vanilla || reduced) of the logits, or 1 - cosine of features
+    agreement: float | None  # share of the images whose class stayed; None without logits
+    low: float | None  # lower end of its 95 % interval
+    high: float | None  # upper end
+    n: int  # images
 
 
 class Objective:

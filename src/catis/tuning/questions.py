@@ -13,17 +13,11 @@ from catis.tuning.objective import Objective
 
 @dataclass(frozen=True)
 class Question:
-    """How far is a reduction from vanilla on some images?
+    """How far is a reduction from vanilla on some images?"""
 
-    Attributes:
-        reduction: Bound to the model.
-        images: "search" or "choose".
-        views: About how many views; None for all.
-    """
-
-    reduction: Reduction
-    images: str
-    views: int | None
+    reduction: Reduction  # bound to the model
+    images: str  # "search" or "choose"
+    views: int | None  # about how many views; None for all
 
     @property
     def key(self) -> str:
@@ -36,14 +30,10 @@ class Question:
 
 
 class Trial(NamedTuple):
-    """A quick calibration.
+    """A quick calibration."""
 
-    Attributes:
-        gmacs: What it costs.
-        distance: From vanilla once a reduction is calibrated, clean and corrupted images counting alike.
-    """
-
-    gmacs: float
+    gmacs: float  # what it costs
+    # From vanilla once a reduction is calibrated, clean and corrupted images counting alike.
     distance: Callable[[Reduction], float]
 
 

@@ -21,9 +21,6 @@ class RandomRemoval(Method):
     Which ones depends on the seed, the block and the number of tokens alone, so that an image loses the same tokens
     whatever stands beside it in the batch. All images lose the same places: use several seeds to see what that does.
 
-    Attributes:
-        seed: Other seeds remove other tokens.
-
     Example:
         >>> import catis, timm
         >>> model = catis.apply(timm.create_model("vit_tiny_patch16_224"), RandomRemoval(seed=1), r=8)
@@ -32,7 +29,7 @@ class RandomRemoval(Method):
     """
 
     name: ClassVar[str] = "random"
-    seed: int = 0
+    seed: int = 0  # other seeds remove other tokens
 
     def plan(self, view: BlockView) -> Plan:
         """Evict the first r of a random order of the tokens."""

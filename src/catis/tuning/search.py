@@ -36,17 +36,11 @@ Tell = Callable[[str, float], None]
 
 @dataclass(frozen=True)
 class Finding:
-    """A candidate and what it is worth.
+    """A candidate and what it is worth."""
 
-    Attributes:
-        candidate: The choice.
-        reduction: What it stands for.
-        distance: From vanilla, on the images that choose.
-    """
-
-    candidate: Candidate
-    reduction: Reduction
-    distance: float
+    candidate: Candidate  # the choice
+    reduction: Reduction  # what it stands for
+    distance: float  # from vanilla, on the images that choose
 
 
 class Search:

@@ -28,19 +28,12 @@ _NORM = "s_nf"
 
 @dataclass(frozen=True)
 class SignalRow:
-    """One fused signal that was tried.
+    """One fused signal that was tried."""
 
-    Attributes:
-        gamma: Momentum of s_cls.
-        w_cls: Weight of s_cls.
-        l_start: First block that uses s_cls.
-        rho_s: Its rho_s, clean against corrupted, mean over images and then over blocks.
-    """
-
-    gamma: float
-    w_cls: float
-    l_start: int
-    rho_s: float
+    gamma: float  # momentum of s_cls
+    w_cls: float  # weight of s_cls
+    l_start: int  # first block that uses s_cls
+    rho_s: float  # its rho_s, clean against corrupted, mean over images and then over blocks
 
 
 class SignalScan:

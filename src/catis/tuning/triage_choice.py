@@ -32,25 +32,15 @@ OCCUPIED = 0.5
 
 @dataclass(frozen=True)
 class TriageRow:
-    """One pair of tau and evict_ratio that was tried.
+    """One pair of tau and evict_ratio that was tried."""
 
-    Attributes:
-        tau: Triage radius.
-        evict_ratio: Share of r that eviction may take.
-        pool: rho_s of pairs inside M, mean over blocks.
-        rho_off: Of the reduced model, after the deepest block that leaves enough tokens to tell.
-        chance: What independent features would show on as many tokens.
-        rise: rho_off over what vanilla's features show on as many tokens.
-        occupied: Share of the images with tokens in both P and E, in the deep block where it is lowest.
-    """
-
-    tau: float
-    evict_ratio: float
-    pool: float
-    rho_off: float
-    chance: float
-    rise: float
-    occupied: float
+    tau: float  # triage radius
+    evict_ratio: float  # share of r that eviction may take
+    pool: float  # rho_s of pairs inside M, mean over blocks
+    rho_off: float  # of the reduced model, after the deepest block that leaves enough tokens to tell
+    chance: float  # what independent features would show on as many tokens
+    rise: float  # rho_off over what vanilla's features show on as many tokens
+    occupied: float  # share of the images with tokens in both P and E, in the deep block where it is lowest
 
     @property
     def excess(self) -> float:
