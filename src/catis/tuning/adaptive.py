@@ -57,9 +57,9 @@ def adaptive_shape(
     with evaluating(model), torch.inference_mode():
         for one, other in paired_batches(model, clean, damaged, batch_size):
             probe.step(one, other)
-    found = probe.consistency.compute()
-    weights = shape_of([block.mean for block in found["pairwise"]], probe.facts.windowed)
-    return AdaptiveShape(tuple(weights), tuple(found["pairwise"]), tuple(found["fused"]))
+    rho_s = probe.consistency.compute()
+    weights = shape_of([block.mean for block in rho_s["pairwise"]], probe.facts.windowed)
+    return AdaptiveShape(tuple(weights), tuple(rho_s["pairwise"]), tuple(rho_s["fused"]))
 
 
 def shape_of(rho_s: Sequence[float], windowed: Sequence[int] = ()) -> list[float]:

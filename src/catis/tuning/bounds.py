@@ -113,12 +113,12 @@ def budget_for_speedup(model: nn.Module, speedup: float, *, batch: int = 8, roun
 
 def reachable(handle: Handle, budgets: Sequence[float] = BUDGETS) -> list[float]:
     """Those of some budgets that a model can reach."""
-    found = []
+    within = []
     for budget in budgets:
         with suppress(ValueError):
             handle.bind(Reduction.of("catis", budget=budget))
-            found.append(budget)
-    return found
+            within.append(budget)
+    return within
 
 
 def measured_speedup(model: nn.Module, reduction: Reduction, *, batch: int = 8, rounds: int = 7) -> float:

@@ -78,7 +78,7 @@ def add_tuned(
 def add_controls(
     tuning: Tuning,
     handle: Handle,
-    found: Mapping[float, Tuned],
+    at_budgets: Mapping[float, Tuned],
     images: Images,
     pair: tuple[Tensor, Tensor],
     more: Collection[str],
@@ -89,15 +89,15 @@ def add_controls(
     Args:
         tuning: Gets the points.
         handle: On the model.
-        found: What came out, by budget.
+        at_budgets: What came out, by budget.
         images: That judge; controls are calibrated on those that the tuned model was calibrated on.
         pair: Some images, and the same ones corrupted.
         more: Of `MORE_CONTROLS`.
         how: Seed and batch size of calibrations.
     """
     tuning.points.append(_Judged(handle, images, 1.0).point("vanilla", Reduction.none()))
-    rules = _rules(tuning, handle, pair, more, max(found))
-    for budget, tuned in found.items():
+    rules = _rules(tuning, handle, pair, more, max(at_budgets))
+    for budget, tuned in at_budgets.items():
         row, controls = _Judged(handle, images, budget), dict(_controls(tuning, handle, budget, rules))
         compared = {"vanilla": Reduction.none(), "tuned": tuned.finding.reduction, **controls}
         space = Space(handle, budget)

@@ -125,11 +125,11 @@ def try_triage(
 
     for batch in batches:
         watch(model, Reduction(theta, schedule), batch, record)
-    found, occupied = off.compute(), means["occupied"]
-    last = telling_block(found)
+    measured, occupied = off.compute(), means["occupied"]
+    last = telling_block(measured)
     lowest = min(occupied[deep].mean for deep in band_blocks(len(occupied))["deep"])
-    rho_off, chance = found["rho_off"][last].mean, found["chance"][last].mean
-    return TriageRow(theta.tau, theta.evict_ratio, pool, rho_off, chance, off_rise(vanilla, found), lowest)
+    rho_off, chance = measured["rho_off"][last].mean, measured["chance"][last].mean
+    return TriageRow(theta.tau, theta.evict_ratio, pool, rho_off, chance, off_rise(vanilla, measured), lowest)
 
 
 def grid_of(theta: Catis) -> list[Catis]:

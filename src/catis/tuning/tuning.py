@@ -110,7 +110,7 @@ def tune(
     prepared = prepared_images(model, images, wanted, limit, said)
     split, seen_images = Split.of(prepared, seed), fingerprint(prepared)
     counts = {"fit": len(split.fit), "choose": len(split.choose), "judge": len(split.judge)}
-    tuning, found = Tuning(base_class(handle.model).__name__, command, counts, said=said), dict[float, Tuned]()
+    tuning, at_budgets = Tuning(base_class(handle.model).__name__, command, counts, said=said), dict[float, Tuned]()
     own = weights_hash(handle.vanilla_weights)
     run = {"images": seen_images, "weights": own, "seed": seed, "batch_size": batch_size}
     journal = Journal(None if output is None else Path(output) / TRIED_NAME, run)
@@ -122,14 +122,14 @@ def tune(
         with answers(ray, {"search": seen.search, "choose": seen.choose}) as answer:
             for share in budgets:
                 allowance = Allowance(minutes / len(budgets))
-                found[share] = tune_at(model, share, seen, journal, allowance, answer=answer, **how)
+                at_budgets[share] = tune_at(model, share, seen, journal, allowance, answer=answer, **how)
                 alone = len(budgets) == 1
-                add_tuned(tuning, handle, share, found[share], seen, replace(made, budget=share), alone)
-                if found[share].interrupted:
+                add_tuned(tuning, handle, share, at_budgets[share], seen, replace(made, budget=share), alone)
+                if at_budgets[share].interrupted:
                     tuning.complete = False
                     break
         more = more if tuning.complete else ()  # who interrupted does not want to wait for these
-        add_controls(tuning, handle, found, seen, pair, more, seed=seed, batch_size=batch_size)
+        add_controls(tuning, handle, at_budgets, seen, pair, more, seed=seed, batch_size=batch_size)
     tuning.tried, tuning.minutes = journal.tried, (time.monotonic() - started) / 60
     if output is not None and write:
         tuning.save(Path(output))
