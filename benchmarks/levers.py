@@ -1,4 +1,4 @@
-"""What each lever of `catis tune` is worth: `levers.py ASSETS RECIPE --model NAME --budget B --out CSV`.
+"""What each lever of `catis tune` is worth: `levers.py ASSETS RECIPE --model NAME --budget B --out CSV [--show]`.
 
 A tuned recipe is taken apart and put together again, one lever more at a time; the controls are calibrated too.
 
@@ -12,7 +12,7 @@ from dataclasses import replace
 from pathlib import Path
 
 import torch
-from tuned import COLUMNS, against, batches, halves, interval, judged, right
+from tuned import COLUMNS, NAMES, against, batches, halves, interval, judged, right
 
 from catis import hosts
 from catis.calibration.run import calibrated_weights
@@ -56,7 +56,11 @@ def main() -> None:
     parser.add_argument("--model", required=True)
     parser.add_argument("--budget", type=float, required=True)
     parser.add_argument("--out", type=Path, required=True)
+    parser.add_argument("--show", action="store_true", help="print the table of docs/tuning.md, measure nothing")
     given = parser.parse_args()
+    if given.show:
+        show(given.out, "smaller image")
+        return
     handle, inputs, labels = judged(given.assets, given.model, "clean")
     recipe, preprocessing = load_recipe(given.recipe), handle.preprocessing()
     fit = halves(given.assets / "images" / "imagenet1000")[0]
@@ -71,6 +75,28 @@ def main() -> None:
     forms += [(what, made, None) for what, made in controls.items()]
     forms += [(f"{what}, calibrated", made, "fit") for what, made in controls.items()]
     measure(given, handle, forms, seen, inputs, labels)
+
+
+def show(file: Path, other: str) -> None:
+    """The rows as Markdown: forms down, models and budgets across; stars where p < 0.05 against another form."""
+    with file.open(newline="") as rows:
+        runs = list(csv.DictReader(rows))
+    models = list(dict.fromkeys((run["model"], run["budget"]) for run in runs))
+    cells = {(run["what"], run["model"], run["budget"]): run for run in runs}
+    titles = " | ".join(f"{NAMES[model]}, {budget}" for model, budget in models)
+    print(f"| top-1, % (points from {other}, * p < 0.05) | {titles} |")
+    print("|---" * (len(models) + 1) + "|")
+    for what in dict.fromkeys(run["what"] for run in runs):
+        print(f"| {what} |", " | ".join(cell(cells.get((what, *key)), other) for key in models), "|")
+
+
+def cell(run: dict[str, str] | None, other: str) -> str:
+    """One accuracy, and how far it is from that of the other form."""
+    if run is None:
+        return "-"
+    points, p = (run[name] for name in run if name.startswith("against_") or name == "p")
+    bare = run["what"] in ("vanilla", other)
+    return f"{float(run['top1']):.1f}" + ("" if bare else f" ({float(points):+.1f}{'*' if float(p) < 0.05 else ''})")
 
 
 def measure(given: argparse.Namespace, handle: hosts.Handle, forms, seen, inputs, labels: torch.Tensor) -> None:

@@ -11,6 +11,7 @@ from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
 
+from levers import show
 from tuned import COLUMNS, against, interval, judged, right
 
 from catis.core.method import Method
@@ -45,7 +46,11 @@ def main() -> None:
     parser.add_argument("--budget", type=float, required=True)
     parser.add_argument("--theta", action="append", nargs=2, default=[], metavar=("NAME", "RECIPE"))
     parser.add_argument("--out", type=Path, required=True)
+    parser.add_argument("--show", action="store_true", help="print the table of docs/tuning.md, measure nothing")
     given = parser.parse_args()
+    if given.show:
+        show(given.out, "catis")
+        return
     handle, inputs, labels = judged(given.assets, given.model, "clean")
     whole = right(handle.model, inputs, labels)
     reduction = load_recipe(given.recipe).reduction
