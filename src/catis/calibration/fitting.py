@@ -15,7 +15,7 @@ from torch import Tensor, nn
 
 from catis.calibration.blocks import Entrance, inputs_of, outputs_of, scale_of
 from catis.calibration.ridge import NormalEquations, best_step
-from catis.calibration.targets import balanced, group_means, next_shares, row_weights
+from catis.calibration.targets import balanced, fitted_rows, group_means, next_shares, row_weights
 from catis.calibration.views import View
 from catis.core.block import Course, attend, reduce_tokens
 from catis.core.parts import BlockParts
@@ -138,7 +138,7 @@ class BlockFit:
             full = (None, None, None) if stream.full is None else self._vanilla(stream.full, self.full_positions)
             if differ:
                 rows = self.parts.norm(stream.tokens)
-                weights = row_weights(rows, stream.state.num_prefix, prefix_only=False).flatten()
+                weights = row_weights(rows, stream.state.num_prefix).flatten()
                 for layer, pair in zip(readers, equations, strict=True):
                     wanted = stream.wanted(projected[layer], None if full[0] is None else full[0][layer])
                     errors = (wanted - layer(rows)).flatten(0, 1)
@@ -167,8 +167,9 @@ class BlockFit:
         for stream in streams:
             with inputs_of(layer) as inputs:
                 error = error_of(stream)
-            weights = row_weights(error, stream.state.num_prefix, self.prefix_only).flatten()
-            rows, errors = inputs[0].flatten(0, 1), error.flatten(0, 1)
+            some = fitted_rows(error.shape[1], stream.state.num_prefix, self.prefix_only)
+            weights = row_weights(error[:, some], stream.state.num_prefix).flatten()
+            rows, errors = inputs[0][:, some].flatten(0, 1), error[:, some].flatten(0, 1)
             pair[stream.held_out].add(rows, errors, balanced(weights, errors))
         _take(layer, pair, scale)
 

@@ -75,13 +75,28 @@ def _weight(plan: Plan, state: TokenState) -> Tensor:
     return state.size if plan.blend == "size" and state.size is not None else alike
 
 
-def row_weights(tokens: Tensor, num_prefix: int, prefix_only: bool) -> Tensor:
-    """(B, N) weights of the rows of (B, N, C) tokens: the prefix counts as much as all patch tokens together.
+MOST_ROWS = 64
+"""Patch tokens of an image that a layer is fitted on at the most: neighbours say much the same, and X'WX takes long."""
 
-    With `prefix_only`, patch tokens count nothing: nobody reads them after the last block.
+
+def fitted_rows(count: int, num_prefix: int, prefix_only: bool) -> list[int]:
+    """Tokens, of `count`, that a layer is fitted on: the prefix, and evenly spaced patch tokens.
+
+    With `prefix_only` no patch token: nobody reads them after the last block.
+
+    Example:
+        >>> fitted_rows(131, 1, prefix_only=False)[:4], len(fitted_rows(131, 1, False)), fitted_rows(131, 1, True)
+        ([0, 1, 4, 7], 45, [0])
     """
+    patches = count - num_prefix
+    step = max(1, -(-patches // MOST_ROWS))
+    return [*range(num_prefix), *(() if prefix_only else range(num_prefix, count, step))]
+
+
+def row_weights(tokens: Tensor, num_prefix: int) -> Tensor:
+    """(B, N) weights of the rows of (B, N, C) tokens: the prefix counts as much as all patch tokens together."""
     batch, count, _ = tokens.shape
-    weights = tokens.new_full((batch, count), 0.0 if prefix_only else 1.0)
+    weights = tokens.new_ones(batch, count)
     if num_prefix:
         weights[:, :num_prefix] = max(count - num_prefix, 1) / num_prefix
     return weights

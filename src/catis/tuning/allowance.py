@@ -18,6 +18,7 @@ class Allowance:
 
     Args:
         minutes: That the whole may take.
+        late: Seconds of them that are over already.
 
     Example:
         >>> allowance = Allowance(minutes=1)
@@ -26,8 +27,8 @@ class Allowance:
         0.033
     """
 
-    def __init__(self, minutes: float) -> None:
-        self._seconds, self._started = minutes * 60, time.monotonic()
+    def __init__(self, minutes: float, late: float = 0.0) -> None:
+        self._seconds, self._started = minutes * 60, time.monotonic() - late
         self.total = self._seconds * RATE
         self.used = self.reserved = 0.0
         self.stopped_by_clock = False

@@ -120,8 +120,9 @@ def tune(
         seen, pair = Images.of(model, split, wanted, batch_size, seed, levers), _pair(split, wanted, seed)
         how["fixed"] = _fixed(tuning, handle, pair, budgets[0], objective, schedule)
         with answers(ray, {"search": seen.search, "choose": seen.choose}) as answer:
-            for share in budgets:
-                allowance = Allowance(minutes / len(budgets))
+            for place, share in enumerate(budgets):
+                each = minutes / len(budgets)
+                allowance = Allowance(each, max(0.0, time.monotonic() - started - 60 * each * place))
                 at_budgets[share] = tune_at(model, share, seen, journal, allowance, answer=answer, **how)
                 alone = len(budgets) == 1
                 add_tuned(tuning, handle, share, at_budgets[share], seen, replace(made, budget=share), alone)
