@@ -169,3 +169,21 @@ def test_speed_of_exported_files():
         run = runs[tuple(name.split(", batch "))]
         for cell, column in zip(cells, columns, strict=True):
             assert_rounded(cell, run[column])
+
+
+@pytest.mark.parametrize(("file", "other"), [("levers.csv", "smaller image"), ("triage.csv", "catis")])
+def test_forms_of_a_tuned_recipe(file, other):
+    """What each lever adds, and what CATIS gives under a tuned schedule."""
+    head, *rows = table_of("docs/tuning.md", f"top-1, % (points from {other}, * p < 0.05)")
+    runs = {(run["what"], run["model"], run["budget"]): run for run in read(file)}
+    columns = [tuple(title.split(", ")) for title in head[1:]]
+    assert {row[0] for row in rows} == {what for what, _, _ in runs}
+    for what, *cells in rows:
+        for (model, budget), cell in zip(columns, cells, strict=True):
+            run = runs.get((what, SHORT[model], budget))
+            if run is None:
+                assert cell == "-"
+                continue
+            points = next(run[name] for name in run if name.startswith("against_"))
+            against = f" ({float(points):+.1f}{'*' if float(run['p']) < 0.05 else ''})"
+            assert cell == f"{float(run['top1']):.1f}{'' if what in ('vanilla', other) else against}", (what, model)
