@@ -44,9 +44,9 @@ def smaller_image(handle: Handle, budget: float) -> Reduction | None:
         return None
     side, patches = handle.example_shape(1)[-1], handle.cost().num_patches
     patch = side // max(1, round(patches**0.5))
-    plain = replace(Reduction.none(), head_only=not handle.reads_patches())
+    vanilla = replace(Reduction.none(), head_only=not handle.reads_patches())
     for size in range(side, 0, -patch):
-        smaller = replace(plain, input_size=size)
+        smaller = replace(vanilla, input_size=size)
         if _share(handle, smaller) <= budget:
             return handle.bind(smaller)
     return None
