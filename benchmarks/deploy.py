@@ -63,13 +63,13 @@ def steps_of(name: str, budget: str, batch: int, args: argparse.Namespace, bfloa
     if args.compile and has_kernels(name, args.method, batch, args.threads, args.folder):
         steps["torch.compile", "float32"] = forward_step(compile_model(model), images, Precision())
     runners = {
-        ("onnxruntime", "float32"): ort_runner(found["onnx"], args.threads),
-        ("onnxruntime", "int8"): ort_runner(found["onnx int8"], args.threads),
-        ("openvino", "float32"): openvino_runner(found["onnx"], args.threads),
-        ("openvino", "int8"): openvino_runner(found["ir int8"], args.threads),
+        ("onnxruntime", "float32"): ort_runner(found["onnx"], args.threads, batch),
+        ("onnxruntime", "int8"): ort_runner(found["onnx int8"], args.threads, batch),
+        ("openvino", "float32"): openvino_runner(found["onnx"], args.threads, batch=batch),
+        ("openvino", "int8"): openvino_runner(found["ir int8"], args.threads, batch=batch),
     }
     if bfloat16["openvino"]:
-        runners["openvino", "bfloat16"] = openvino_runner(found["onnx"], args.threads, "bf16")
+        runners["openvino", "bfloat16"] = openvino_runner(found["onnx"], args.threads, "bf16", batch)
     return steps | {key: lambda run=run: run(images) for key, run in runners.items()}
 
 

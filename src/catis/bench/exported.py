@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import importlib
 import tempfile
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 
 from torch import nn
@@ -18,28 +18,39 @@ from catis.export.runtimes import openvino_runner, ort_runner
 
 
 def load_exported(
-    variants: Mapping[Reduction, nn.Module], runtime: Runtime, threads: int, tell: Callable[[str], None]
-) -> dict[Reduction, Runner]:
-    """Export every variant with a free batch, as `catis export` does, and load it.
+    variants: Mapping[Reduction, nn.Module],
+    runtime: Runtime,
+    threads: int,
+    batches: Sequence[int],
+    tell: Callable[[str], None],
+) -> dict[tuple[Reduction, int], Runner]:
+    """Export every variant with a free batch, as `catis export` does, and load it for every batch size.
 
     Args:
         variants: Models to export.
         runtime: "onnxruntime" or "openvino".
         threads: Threads of the runtime.
+        batches: Images per pass; the runtime is told, since free shapes take time.
         tell: Told what is going on.
     """
     require("ONNX export", "export", "onnx", "onnxscript", "onnxruntime")
     if runtime == "openvino":
         require("OpenVINO", "openvino", "openvino")
-    load = ort_runner if runtime == "onnxruntime" else openvino_runner
     runners = {}
     with tempfile.TemporaryDirectory(prefix="catis-bench-") as folder:
         path = Path(folder) / "model.onnx"
         for variant, model in variants.items():
             tell(f"exporting {variant.method.name} r={variant.schedule}")
             convert(model, path)
-            runners[variant] = load(path, threads)
+            runners |= {(variant, batch): load_runner(path, runtime, threads, batch) for batch in batches}
     return runners
+
+
+def load_runner(path: Path, runtime: Runtime, threads: int, batch: int) -> Runner:
+    """Load a file in ONNX Runtime or OpenVINO for batches of one size."""
+    if runtime == "onnxruntime":
+        return ort_runner(path, threads, batch)
+    return openvino_runner(path, threads, batch=batch)
 
 
 def describe_runtime(runtime: Runtime) -> str:

@@ -9,13 +9,14 @@ from typing import Any, get_args
 
 import torch
 
+from catis.bench.exported import load_runner
 from catis.bench.settings import Runtime
 from catis.bench.variants import VANILLA
 from catis.core.reduction import Reduction
 from catis.errors import require
 from catis.export.check import Runner
 from catis.export.contract import contract_file
-from catis.export.runtimes import openvino_runner, ort_runner, program_runner
+from catis.export.runtimes import program_runner
 from catis.recipes import Recipe
 
 RUNTIMES: dict[str, tuple[Runtime, ...]] = {
@@ -97,12 +98,12 @@ def read_file(path: Path) -> ExportedFile:
     )
 
 
-def load_file(path: Path, runtime: Runtime, threads: int) -> Runner:
-    """Load a file for its runtime."""
+def load_file(path: Path, runtime: Runtime, threads: int, batch: int) -> Runner:
+    """Load a file for its runtime and for batches of one size."""
     if runtime == "torch":
         return program_runner(path)
     require("exported files", "openvino" if runtime == "openvino" else "export", runtime)
-    return ort_runner(path, threads) if runtime == "onnxruntime" else openvino_runner(path, threads)
+    return load_runner(path, runtime, threads, batch)
 
 
 def _number_format(path: Path) -> str:

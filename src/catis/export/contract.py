@@ -20,6 +20,9 @@ from catis.recipes import recipe_of
 INPUT = "pixel_values"
 """Name of every exported file's input."""
 
+BATCH = "batch"
+"""Name of a free batch size in it."""
+
 PREFIX = "catis."
 """Of the keys in an ONNX file's metadata."""
 
@@ -34,7 +37,7 @@ def contract(model: nn.Module, input_shape: tuple[int, ...], dynamic_batch: bool
         ({'name': 'pixel_values', 'shape': ['batch', 3, 160, 160], 'type': 'float32'}, [168, 168], 'tabby')
     """
     handle = hosts.find(model)
-    shape = ["batch" if dynamic_batch else input_shape[0], *input_shape[1:]]
+    shape = [BATCH if dynamic_batch else input_shape[0], *input_shape[1:]]
     return {
         "input": {"name": INPUT, "shape": shape, "type": "float32"},
         "output": {"name": output},

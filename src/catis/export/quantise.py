@@ -125,11 +125,22 @@ def quantise_openvino(source: Path, target: Path, images: Images, batch: int = 1
             nncf.Dataset(feeds),
             subset_size=len(feeds),
             model_type=nncf.ModelType.TRANSFORMER,
+            advanced_parameters=_unsmoothed(nncf),
             ignored_scope=nncf.IgnoredScope(names=others, validate=False),
         )
         with saving("the OpenVINO model", target.parent):
             openvino.save_model(made, target, compress_to_fp16=False)
     return len(weighted)
+
+
+def _unsmoothed(nncf: Any) -> Any:
+    """NNCF's settings without SmoothQuant, which moves large values from inputs into weights.
+
+    Products that need it stay float here (uneven.py), and it makes the others worse: docs/deploy.md has by how much.
+    """
+    return nncf.AdvancedQuantizationParameters(
+        smooth_quant_alphas=nncf.AdvancedSmoothQuantParameters(matmul=-1)  # NNCF's word for "not at all"
+    )
 
 
 def _batches(images: Images, batch: int) -> Iterator[NDArray[np.float32]]:
