@@ -36,7 +36,7 @@ def load_exported(
     require("ONNX export", "export", "onnx", "onnxscript", "onnxruntime")
     if runtime == "openvino":
         require("OpenVINO", "openvino", "openvino")
-    runners = {}
+    runners: dict[tuple[Reduction, int], Runner] = {}
     with tempfile.TemporaryDirectory(prefix="catis-bench-") as folder:
         path = Path(folder) / "model.onnx"
         for variant, model in variants.items():
