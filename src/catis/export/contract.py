@@ -20,9 +20,6 @@ from catis.recipes import recipe_of
 INPUT = "pixel_values"
 """Name of every exported file's input."""
 
-BATCH = "batch"
-"""Name of a free batch size in it."""
-
 PREFIX = "catis."
 """Of the keys in an ONNX file's metadata."""
 
@@ -37,7 +34,7 @@ def contract(model: nn.Module, input_shape: tuple[int, ...], dynamic_batch: bool
         ({'name': 'pixel_values', 'shape': ['batch', 3, 160, 160], 'type': 'float32'}, [168, 168], 'tabby')
     """
     handle = hosts.find(model)
-    shape = [BATCH if dynamic_batch else input_shape[0], *input_shape[1:]]
+    shape = ["batch" if dynamic_batch else input_shape[0], *input_shape[1:]]
     return {
         "input": {"name": INPUT, "shape": shape, "type": "float32"},
         "output": {"name": output},

@@ -13,7 +13,7 @@ from torch.export import Dim, ExportedProgram
 from catis import hosts
 from catis.errors import UnsupportedModelError
 from catis.export.check import check, default_batches
-from catis.export.contract import BATCH, INPUT, write_contract
+from catis.export.contract import INPUT, write_contract
 from catis.export.disk import check_room
 from catis.export.report import ExportReport
 from catis.files import write_whole
@@ -80,7 +80,7 @@ def export_program(
         shape = (2, *shape[1:])  # a batch of one would be taken for a constant
     example = torch.zeros(shape, dtype=next(model.parameters()).dtype)
     wrapped = one_output(model, example).eval()
-    dynamic = {INPUT: {0: Dim(BATCH)}} if dynamic_batch else None
+    dynamic = {INPUT: {0: Dim("batch")}} if dynamic_batch else None
     with torch.no_grad():
         return torch.export.export(wrapped, (example,), dynamic_shapes=dynamic)
 

@@ -13,7 +13,7 @@ from torch import Tensor
 
 from catis.errors import CatisError
 from catis.export.check import Runner
-from catis.export.contract import BATCH, INPUT
+from catis.export.contract import INPUT
 
 
 class RuntimeLoadError(CatisError):
@@ -41,12 +41,24 @@ def ort_session(path: Path, threads: int | None = None, profile: Path | None = N
     options.log_severity_level = 3
     options.intra_op_num_threads = threads or 0
     options.add_session_config_entry("session.force_spinning_stop", "1")  # idle threads must not disturb who runs next
-    if batch is not None:
-        options.add_free_dimension_override_by_name(BATCH, batch)
+    if batch is not None and (name := _name_of_free_batch(path)):
+        options.add_free_dimension_override_by_name(name, batch)
     if profile is not None:
         options.enable_profiling, options.profile_file_prefix = True, str(profile)
     with _loading("ONNX Runtime", path):
         return onnxruntime.InferenceSession(path, options, providers=["CPUExecutionProvider"])
+
+
+def _name_of_free_batch(path: Path) -> str:
+    """What an ONNX file calls its free batch; empty where that is fixed."""
+    import onnx
+
+    try:
+        entry = onnx.load(path, load_external_data=False).graph.input[0]
+    except importlib.import_module("google.protobuf.message").DecodeError:
+        return ""  # no ONNX file: the runtime, which loads it next, says so
+    name: str = entry.type.tensor_type.shape.dim[0].dim_param
+    return name
 
 
 def openvino_runner(path: Path, threads: int | None = None, precision: str = "f32", batch: int | None = None) -> Runner:

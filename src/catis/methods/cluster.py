@@ -11,7 +11,7 @@ import torch.nn.functional as F
 from torch import Tensor
 
 from catis.core.method import BlockShape, Method
-from catis.core.order import ascending, order_by, top
+from catis.core.order import ascending, order_by, place_of_best, top
 from catis.core.plan import Plan
 from catis.core.rows import take_rows
 from catis.core.signals import in_single
@@ -118,7 +118,7 @@ def _nearest(unit: Tensor, alike: Tensor, removed: Tensor, keep: Tensor) -> tupl
     """
     if torch.compiler.is_exporting():
         gone = torch.zeros_like(alike[:, 0]).scatter(1, removed, _NEVER)
-        into = (take_rows(alike, removed) + gone[:, None]).argmax(-1)
+        into = place_of_best(take_rows(alike, removed) + gone[:, None])
         return (keep[:, None, :] < into[:, :, None]).sum(-1), into
     return torch.bmm(take_rows(unit, removed), take_rows(unit, keep).transpose(1, 2)).argmax(-1), None
 
