@@ -8,6 +8,7 @@ from pathlib import Path
 
 import numpy as np
 import onnx
+import onnxruntime
 import pytest
 import timm
 import torch
@@ -69,6 +70,24 @@ def test_products_with_weights_and_nothing_else_become_int8(reduced: tuple[nn.Mo
     assert {node.op_type for node in readers} == {"MatMul", "Gemm", "Conv"}  # scores read features that are not rounded
     assert len({node.name for node in readers}) == LAYERS
     images = torch.from_numpy(np.concatenate(pictures(3, seed=1)))
+    with torch.no_grad():
+        exact = model(images)
+    rough = torch.from_numpy(ort_runner(tmp_path / "int8.onnx")(images))
+    assert 0 < (rough - exact).norm() < 0.3 * exact.norm()
+
+
+@pytest.mark.parametrize("batch", [None, 2])
+def test_onnx_runtime_runs_products_in_int8(batch: int | None, tmp_path: Path) -> None:
+    """With a fixed batch it would make a Gemm in float of a product and its bias."""
+    model = catis.apply(tiny(), "tome", r=2)
+    convert(model, tmp_path / "model.onnx", None if batch is None else (batch, 3, 32, 32), batch is None)
+    quantise_onnx(tmp_path / "model.onnx", tmp_path / "int8.onnx", pictures(4), batch or 1)
+    options = onnxruntime.SessionOptions()
+    options.optimized_model_filepath = str(tmp_path / "run.onnx")
+    onnxruntime.InferenceSession(tmp_path / "int8.onnx", options)
+    kinds = [node.op_type for node in onnx.load(tmp_path / "run.onnx").graph.node]
+    assert kinds.count("MatMulIntegerToFloat") == LAYERS - 2  # all but the patch embedding and the head
+    images = torch.from_numpy(np.concatenate(pictures(2, seed=1)))
     with torch.no_grad():
         exact = model(images)
     rough = torch.from_numpy(ort_runner(tmp_path / "int8.onnx")(images))

@@ -30,7 +30,7 @@ def load_exported(
         variants: Models to export.
         runtime: "onnxruntime" or "openvino".
         threads: Threads of the runtime.
-        batches: Images per pass; the runtime is told, since free shapes take time.
+        batches: Images per pass; OpenVINO is told, where free shapes take time.
         tell: Told what is going on.
     """
     require("ONNX export", "export", "onnx", "onnxscript", "onnxruntime")
@@ -47,9 +47,9 @@ def load_exported(
 
 
 def load_runner(path: Path, runtime: Runtime, threads: int, batch: int) -> Runner:
-    """Load a file in ONNX Runtime or OpenVINO for batches of one size."""
+    """Load a file in ONNX Runtime, which gains nothing from knowing the batch, or in OpenVINO, which does."""
     if runtime == "onnxruntime":
-        return ort_runner(path, threads, batch)
+        return ort_runner(path, threads)
     return openvino_runner(path, threads, batch=batch)
 
 

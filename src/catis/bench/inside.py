@@ -43,7 +43,7 @@ Nodes = list[tuple[str, float]]
 
 def _onnxruntime(path: Path, images: Tensor, threads: int) -> list[Nodes]:
     with tempfile.TemporaryDirectory(prefix="catis-profile-") as folder:
-        session = ort_session(path, threads, Path(folder) / "profile", len(images))
+        session = ort_session(path, threads, Path(folder) / "profile")
         for _ in range(PASSES + 1):  # the first one warms up
             session.run(None, {INPUT: images.numpy()})
         events: list[dict[str, Any]] = json.loads(Path(session.end_profiling()).read_text())

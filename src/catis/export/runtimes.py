@@ -20,20 +20,19 @@ class RuntimeLoadError(CatisError):
     """A runtime cannot load an exported file, or not run it; the message has what it said."""
 
 
-def ort_runner(path: Path, threads: int | None = None, batch: int | None = None) -> Runner:
-    """Run a file in ONNX Runtime; `batch` fixes a free batch for as long as it is loaded, which saves some time."""
-    session = ort_session(path, threads, batch=batch)
+def ort_runner(path: Path, threads: int | None = None) -> Runner:
+    """Run a file in ONNX Runtime."""
+    session = ort_session(path, threads)
     return lambda pixels: session.run(None, {INPUT: pixels.numpy()})[0]
 
 
-def ort_session(path: Path, threads: int | None = None, profile: Path | None = None, batch: int | None = None) -> Any:
+def ort_session(path: Path, threads: int | None = None, profile: Path | None = None) -> Any:
     """A session with as many threads as asked for, and no remarks on the terminal.
 
     Args:
         path: The file.
         threads: Threads; as many as there are cores by default.
         profile: Start of the name of a file for ONNX Runtime's profile; None for none.
-        batch: What a free batch is taken for; None to leave it free.
     """
     import onnxruntime
 
@@ -41,24 +40,10 @@ def ort_session(path: Path, threads: int | None = None, profile: Path | None = N
     options.log_severity_level = 3
     options.intra_op_num_threads = threads or 0
     options.add_session_config_entry("session.force_spinning_stop", "1")  # idle threads must not disturb who runs next
-    if batch is not None and (name := _name_of_free_batch(path)):
-        options.add_free_dimension_override_by_name(name, batch)
     if profile is not None:
         options.enable_profiling, options.profile_file_prefix = True, str(profile)
     with _loading("ONNX Runtime", path):
         return onnxruntime.InferenceSession(path, options, providers=["CPUExecutionProvider"])
-
-
-def _name_of_free_batch(path: Path) -> str:
-    """What an ONNX file calls its free batch; empty where that is fixed."""
-    import onnx
-
-    try:
-        entry = onnx.load(path, load_external_data=False).graph.input[0]
-    except importlib.import_module("google.protobuf.message").DecodeError:
-        return ""  # no ONNX file: the runtime, which loads it next, says so
-    name: str = entry.type.tensor_type.shape.dim[0].dim_param
-    return name
 
 
 def openvino_runner(path: Path, threads: int | None = None, precision: str = "f32", batch: int | None = None) -> Runner:
