@@ -122,11 +122,11 @@ def read(path: Path) -> list[dict[str, object]]:
     """The rows of such a file; none where there is none."""
     if not path.exists():
         return []
-    with path.open(newline="") as opened:
-        return [
-            {key: value if key in KEY else float(value or "nan") for key, value in row.items()}
-            for row in csv.DictReader(opened)
-        ]
+    lines = [line for line in path.read_text().splitlines() if not line.startswith("#")]
+    return [
+        {key: value if key in KEY else float(value or "nan") for key, value in row.items()}
+        for row in csv.DictReader(lines)
+    ]
 
 
 def show(rows: list[dict]) -> None:

@@ -1,5 +1,6 @@
 """Tables of the diagnostics, budget, evaluation and zoo pages, number by number against the files they come from."""
 
+import importlib
 import json
 from math import prod
 
@@ -78,7 +79,7 @@ def test_critical_r_of_deit():
 def test_critical_r_over_the_depths_of_the_zoo():
     runs = {(run["method"], run["by"]): run for run in read("diagnostics-zoo-depth.csv")}
     rows = table_of("docs/diagnostics.md", "", "r_crit at L = 6 / 12 / 18")[1:]
-    assert len(rows) == len(runs) == 4
+    assert len(rows) == len(runs) == 6
     for name, amounts, slope, fit, _ in rows:
         method, by = name.split(", ")
         run = runs[PROBED[method], by]
@@ -164,8 +165,31 @@ def test_speed_of_exported_files():
     runs = {(run["method"], run["batch"]): run for run in read("export.csv")}
     columns = ("plain_ms_per_image", "reduced_ms_per_image", "speedup", "gmacs_ratio", "efficiency")
     rows = table_of("docs/export.md", "ViT-S, r=13, ONNX Runtime 1.31.1, 1 thread")[1:]
-    assert len(rows) == len(runs) == 4
+    assert len(rows) == len(runs) == 6
     for name, *cells in rows:
         run = runs[tuple(name.split(", batch "))]
         for cell, column in zip(cells, columns, strict=True):
             assert_rounded(cell, run[column])
+
+
+@pytest.mark.parametrize("head", ["ms per image, cluster", "int8 x fewer tokens"])
+def test_speed_of_deployed_files(head, capsys, monkeypatch):
+    """The tables of the page are what benchmarks/deploy.py prints of the rows that it measured."""
+    monkeypatch.syspath_prepend(str(ROOT / "benchmarks"))
+    deploy = importlib.import_module("deploy")
+    deploy.show(deploy.read(ROOT / "results" / "deploy.csv"))
+    (printed,) = [table for table in tables(capsys.readouterr().out) if table[0][0] == head]
+    assert table_of("docs/deploy.md", head) == printed
+
+
+def test_agreement_of_int8_files():
+    runs = {(run["model"], run["method"], run["budget"], run["runtime"]): run for run in read("int8.csv")}
+    rows = table_of("docs/deploy.md", "agreement with vanilla, %")[1:]
+    assert len(rows) * 2 == len(runs)
+    for name, method, budget, n, float_share, *shares in rows:
+        found = [runs[SHORT[name], method, budget, runtime] for runtime in ("onnxruntime", "openvino")]
+        assert {run["n"] for run in found} == {n}
+        assert_rounded(float_share, 100 * float(found[0]["reduced"]))
+        values = [run[key] for run in found for key in ("vanilla_int8", "reduced_int8")]
+        for cell, value in zip(shares, values, strict=True):
+            assert_rounded(cell, 100 * float(value))
