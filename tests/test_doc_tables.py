@@ -1,6 +1,5 @@
 """Tables of the diagnostics, budget, evaluation and zoo pages, number by number against the files they come from."""
 
-import importlib
 import json
 from math import prod
 
@@ -170,16 +169,6 @@ def test_speed_of_exported_files():
         run = runs[tuple(name.split(", batch "))]
         for cell, column in zip(cells, columns, strict=True):
             assert_rounded(cell, run[column])
-
-
-@pytest.mark.parametrize("head", ["ms per image, cluster", "int8 x fewer tokens"])
-def test_speed_of_deployed_files(head, capsys, monkeypatch):
-    """The tables of the page are what benchmarks/deploy.py prints of the rows that it measured."""
-    monkeypatch.syspath_prepend(str(ROOT / "benchmarks"))
-    deploy = importlib.import_module("deploy")
-    deploy.show(deploy.read(ROOT / "results" / "deploy.csv"))
-    (printed,) = [table for table in tables(capsys.readouterr().out) if table[0][0] == head]
-    assert table_of("docs/deploy.md", head) == printed
 
 
 def test_agreement_of_int8_files():
