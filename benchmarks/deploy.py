@@ -8,12 +8,13 @@
 Each model and batch size is written to the CSV as soon as it is measured; those that the file holds already are not
 measured again, so that a run that was killed goes on where it was.
 
-In each round every step runs once, in random order; a figure is the median over rounds. The first table has
-milliseconds per image and the speed-up over vanilla of the same row; the second whether the two savings multiply: int8
-on a reduced model over float32 on vanilla, as a share of (int8 speed-up of vanilla) x (MAC ratio), and how much faster
-it is than vanilla in int8. PyTorch has no int8 row: its own int8 is dynamic and for linear layers only
-(docs/export.md). bfloat16 rows are there where the processor has it and a small model really runs: some virtual
-machines announce what they refuse. torch.compile rows are there where deploy_files.py has made the kernels.
+In each round every step runs once, in random order; a figure is the median over rounds. The first tables have
+milliseconds per image, and in brackets the speed-up over vanilla of the same row; the last whether the two savings
+multiply: at batch 8 int8 on a reduced model over float32 on vanilla, as a share of (int8 speed-up of vanilla) x (MAC
+ratio), at batch 1 how much faster it is than vanilla in int8. OpenVINO is told the batch when it loads a file.
+PyTorch has no int8 row: its own int8 is dynamic and for linear layers only (docs/export.md). bfloat16 rows are there
+where the processor has it and a small model really runs: some virtual machines announce what they refuse. torch.compile
+rows are there where deploy_files.py has made the kernels.
 """
 
 from __future__ import annotations
@@ -23,6 +24,7 @@ import csv
 import platform
 import subprocess
 import sys
+from itertools import product as product_of
 from pathlib import Path
 
 import numpy as np
@@ -35,6 +37,7 @@ from catis.bench.variants import compile_model, forward_step
 from catis.export.runtimes import openvino_runner, ort_runner
 
 KEY = ("model", "batch", "method", "runtime", "format", "budget")
+SHORT = dict(zip(MODELS, ("ViT-Ti", "ViT-S", "ViT-B"), strict=True))
 PRODUCT = ("int8_speedup", "total_speedup", "share_of_product")
 HAS_BFLOAT16 = {
     "torch": "import torch; torch.nn.Linear(64, 64).bfloat16()(torch.zeros(64, 64, dtype=torch.bfloat16))",
@@ -65,11 +68,11 @@ def steps_of(name: str, budget: str, batch: int, args: argparse.Namespace, bfloa
     runners = {
         ("onnxruntime", "float32"): ort_runner(found["onnx"], args.threads),
         ("onnxruntime", "int8"): ort_runner(found["onnx int8"], args.threads),
-        ("openvino", "float32"): openvino_runner(found["onnx"], args.threads),
-        ("openvino", "int8"): openvino_runner(found["ir int8"], args.threads),
+        ("openvino", "float32"): openvino_runner(found["onnx"], args.threads, batch=batch),
+        ("openvino", "int8"): openvino_runner(found["ir int8"], args.threads, batch=batch),
     }
     if bfloat16["openvino"]:
-        runners["openvino", "bfloat16"] = openvino_runner(found["onnx"], args.threads, "bf16")
+        runners["openvino", "bfloat16"] = openvino_runner(found["onnx"], args.threads, "bf16", batch)
     return steps | {key: lambda run=run: run(images) for key, run in runners.items()}
 
 
@@ -119,33 +122,41 @@ def read(path: Path) -> list[dict[str, object]]:
     """The rows of such a file; none where there is none."""
     if not path.exists():
         return []
-    with path.open(newline="") as opened:
-        return [
-            {key: value if key in KEY else float(value or "nan") for key, value in row.items()}
-            for row in csv.DictReader(opened)
-        ]
+    lines = [line for line in path.read_text().splitlines() if not line.startswith("#")]
+    return [
+        {key: value if key in KEY else float(value or "nan") for key, value in row.items()}
+        for row in csv.DictReader(lines)
+    ]
 
 
 def show(rows: list[dict]) -> None:
-    """Two tables: milliseconds and speed-ups, and whether int8 and fewer tokens multiply."""
-    budgets = " | ".join(f"budget {budget}, ms | speed-up" for budget in BUDGETS[1:])
-    print(f"\n| model | batch | method | runtime | format | vanilla, ms | {budgets} |")
-    print("|---" * (6 + 2 * len(BUDGETS[1:])) + "|")
+    """Milliseconds per image of each method's files, and whether int8 and fewer tokens multiply."""
     table = {tuple(row[key] for key in KEY): row for row in rows}
-    for *key, budget in table:
-        if budget == VANILLA:
-            some = [table[*key, one] for one in BUDGETS]
-            cells = [f"{some[0]['ms_per_image']:.1f}"]
-            cells += [
-                f"{row['ms_per_image']:.1f} | {row['speedup']:.2f} (of {row['mac_ratio']:.2f})" for row in some[1:]
-            ]
-            print(f"| {' | '.join(map(str, key))} | {' | '.join(cells)} |")
-    print("\n| model | batch | method | runtime | budget | int8 alone | int8 and reduced | share | over int8 vanilla |")
-    print("|---" * 9 + "|")
-    for row in rows:
-        if row["format"] == "int8" and row["budget"] != VANILLA:
-            start = " | ".join(str(row[key]) for key in KEY if key != "format")
-            print(f"| {start} | {' | '.join(f'{row[key]:.2f}' for key in (*PRODUCT, 'speedup'))} |")
+    for method in dict.fromkeys(row["method"] for row in rows):
+        print(f"\n| ms per image, {method} | batch | runtime | format | vanilla | 0.65 | 0.5 |")
+        print("|---" * 7 + "|")
+        for model, batch, one, runtime, kind, budget in table:
+            if (one, budget) == (method, VANILLA):
+                some = [table[model, batch, one, runtime, kind, budget] for budget in BUDGETS]
+                cells = [f"{row['ms_per_image']:.1f} ({row['speedup']:.2f})" for row in some[1:]]
+                start = (SHORT[model], batch, runtime, kind, f"{some[0]['ms_per_image']:.1f}")
+                print(f"| {' | '.join((*start, *cells))} |")
+    print("\n| int8 x fewer tokens | runtime | int8 alone | batch 8: 0.65 | 0.5 | batch 1: 0.65 | 0.5 |")
+    print("|---" * 7 + "|")
+    for model, batch, method, runtime, kind, budget in table:
+        if (batch, kind, budget) == ("8", "int8", VANILLA):
+            print(f"| {SHORT[model]}, {method} | {runtime} | {' | '.join(products(table, model, method, runtime))} |")
+
+
+def products(table: dict[tuple, dict], model: str, method: str, runtime: str) -> list[str]:
+    """int8's own speed-up; shares of the product at batch 8; at batch 1 how much faster than vanilla in int8."""
+    at = {
+        (batch, budget): table.get((model, batch, method, runtime, "int8", budget))
+        for batch, budget in product_of(("1", "8"), BUDGETS)
+    }
+    cells = [f"{at['8', VANILLA]['int8_speedup']:.2f}"]
+    cells += [f"{at['8', budget]['share_of_product']:.2f}" for budget in BUDGETS[1:]]
+    return cells + [f"{at['1', budget]['speedup']:.2f}" if at["1", budget] else "" for budget in BUDGETS[1:]]
 
 
 def main() -> None:

@@ -34,6 +34,7 @@ TABLE_SOURCES = {
     "features": f"{TABLES}test_perturbation_energy",
     "pass": f"{TABLES}test_passes_of_an_evaluation",
     "ViT-S, r=13, ONNX": f"{TABLES}test_speed_of_exported_files",
+    "agreement with vanilla, %": f"{TABLES}test_agreement_of_int8_files",
     "vit_tiny_patch16_224, n=300": "python benchmarks/quantize.py",
     "method | zoo tiny-12": f"{NUMBERS}test_the_table_of_dense_features",
     "model | batch": f"{NUMBERS}test_the_speeds_add_up_and_the_readme_quotes_them",

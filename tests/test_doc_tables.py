@@ -164,7 +164,7 @@ def test_speed_of_exported_files():
     runs = {(run["method"], run["batch"]): run for run in read("export.csv")}
     columns = ("plain_ms_per_image", "reduced_ms_per_image", "speedup", "gmacs_ratio", "efficiency")
     rows = table_of("docs/export.md", "ViT-S, r=13, ONNX Runtime 1.31.1, 1 thread")[1:]
-    assert len(rows) == len(runs) == 4
+    assert len(rows) == len(runs) == 6
     for name, *cells in rows:
         run = runs[tuple(name.split(", batch "))]
         for cell, column in zip(cells, columns, strict=True):
@@ -187,3 +187,16 @@ def test_forms_of_a_tuned_recipe(file, other):
             points = next(run[name] for name in run if name.startswith("against_"))
             against = f" ({float(points):+.1f}{'*' if float(run['p']) < 0.05 else ''})"
             assert cell == f"{float(run['top1']):.1f}{'' if what in ('vanilla', other) else against}", (what, model)
+
+
+def test_agreement_of_int8_files():
+    runs = {(run["model"], run["method"], run["budget"], run["runtime"]): run for run in read("int8.csv")}
+    rows = table_of("docs/deploy.md", "agreement with vanilla, %")[1:]
+    assert len(rows) * 2 == len(runs)
+    for name, method, budget, n, float_share, *shares in rows:
+        found = [runs[SHORT[name], method, budget, runtime] for runtime in ("onnxruntime", "openvino")]
+        assert {run["n"] for run in found} == {n}
+        assert_rounded(float_share, 100 * float(found[0]["reduced"]))
+        values = [run[key] for run in found for key in ("vanilla_int8", "reduced_int8")]
+        for cell, value in zip(shares, values, strict=True):
+            assert_rounded(cell, 100 * float(value))

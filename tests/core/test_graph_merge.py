@@ -27,8 +27,10 @@ def scene(prefix: int, sized: bool, evicts: bool) -> tuple[Plan, torch.Tensor, T
 @pytest.mark.parametrize("prefix", [0, 1, 2])
 @pytest.mark.parametrize("sized", [False, True])
 @pytest.mark.parametrize("evicts", [False, True])
-def test_same_tokens_sizes_attention_and_bias(prefix: int, sized: bool, evicts: bool) -> None:
+@pytest.mark.parametrize("blend", ["size", "weight"])
+def test_same_tokens_sizes_attention_and_bias(prefix: int, sized: bool, evicts: bool, blend: str) -> None:
     plan, x, state = scene(prefix, sized, evicts)
+    plan = replace(plan, blend=blend, weight=torch.rand(2, 8) if blend == "weight" else None)
     tokens, after = execute(plan, x.clone(), state)
     moved = merge_in_graph(plan, x, state)
     assert moved is not None
@@ -38,6 +40,16 @@ def test_same_tokens_sizes_attention_and_bias(prefix: int, sized: bool, evicts: 
     torch.testing.assert_close(moved.log_size, after.attention_bias(torch.float32))
     torch.testing.assert_close(moved.size_column[:, prefix:, 0], after.size)
     assert bool((moved.size_column[:, :prefix] == 1).all())
+
+
+def test_a_token_that_nothing_joins_is_itself_whatever_its_weight() -> None:
+    plan, x, state = scene(1, sized=True, evicts=False)
+    tiny = torch.full((2, 8), torch.finfo(torch.float32).tiny)
+    moved = merge_in_graph(replace(plan, blend="weight", weight=tiny, cls_attention=None), x, state)
+    alone = [slot for slot in range(5) if slot not in plan.target[1]]
+    assert torch.equal(moved.tokens[1, 1:][alone], x[1, 1:][plan.keep[1, alone]])
+    torch.testing.assert_close(moved.tokens, execute(replace(plan, blend="mean"), x.clone(), state)[0])
+    assert moved.cls_attention is None
 
 
 @pytest.mark.parametrize("prefix", [0, 1])

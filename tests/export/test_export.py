@@ -14,11 +14,12 @@ from torch import nn
 from typer.testing import CliRunner
 
 import catis
+from catis.bench.files import load_file
 from catis.cli import app
 from catis.errors import MissingExtraError, require
 from catis.export import ExportMismatchError, check, export_onnx, export_program, onnx_file, save_program
 from catis.export.program import INPUT
-from catis.export.runtimes import openvino_settings, ort_runner
+from catis.export.runtimes import openvino_settings, ort_runner, runtime_errors
 from tests.export.operators import misfits
 from tests.hosts.hf_models import build
 
@@ -69,7 +70,20 @@ def test_openvino_runs_the_same_file(method: str, tmp_path: Path) -> None:
     assert any("OpenVINO" in found.runtime for found in report.comparisons)
 
 
-@pytest.mark.parametrize("method", ["tome", "catis"])
+def test_openvino_may_be_told_the_batch(tmp_path: Path) -> None:
+    """Then shapes are known when it is loaded, and no other number of images is taken."""
+    pytest.importorskip("openvino")
+    model = catis.apply(tiny_timm(), "cluster", r=3)
+    onnx_file.convert(model, tmp_path / "model.onnx")
+    run = load_file(tmp_path / "model.onnx", "openvino", 1, 2)
+    images = torch.randn(2, 3, 32, 32)
+    with torch.no_grad():
+        torch.testing.assert_close(torch.from_numpy(run(images)), model(images), rtol=0, atol=1e-4)
+    with pytest.raises(runtime_errors()):
+        run(torch.randn(3, 3, 32, 32))
+
+
+@pytest.mark.parametrize("method", ["tome", "catis", "cluster"])
 def test_openvino_fuses_the_attention_of_every_block(method: str, tmp_path: Path) -> None:
     """A second reader of the softmaxed map, or of the logits, would make it run as single products."""
     openvino = pytest.importorskip("openvino")
@@ -183,7 +197,7 @@ def test_mctf_with_maximum_pooling_says_that_it_is_not_exported(tmp_path: Path) 
 
 
 @pytest.mark.skipif(torch.__version__ < "2.15", reason="earlier exporters write other nodes")
-@pytest.mark.parametrize(("method", "most"), [("tome", 50), ("catis", 102)])
+@pytest.mark.parametrize(("method", "most"), [("tome", 53), ("catis", 108), ("cluster", 89)])
 def test_a_reducing_block_has_few_nodes(method: str, most: int, tmp_path: Path) -> None:
     """Every node costs a call, whatever it computes; a vanilla block has 26 of them."""
     counts = {}

@@ -34,7 +34,7 @@ class Cases:
     variants: Mapping[Reduction, nn.Module]
     flows: Mapping[Reduction, Flow]
     roofline: Roofline | None
-    exported: Mapping[Reduction, Runner] | None = None
+    exported: Mapping[tuple[Reduction, int], Runner] | None = None
 
     @classmethod
     def of(cls, model: nn.Module, settings: Settings, tell: Tell = lambda what, share: None) -> Cases:
@@ -48,7 +48,8 @@ class Cases:
         }
         if settings.runtime != "torch":
             threads = settings.threads or torch.get_num_threads()
-            exported = load_exported(variants, settings.runtime, threads, lambda what: tell(what, 0.0))
+            sizes = settings.batch_sizes
+            exported = load_exported(variants, settings.runtime, threads, sizes, lambda what: tell(what, 0.0))
             # PyTorch's products are no roofline of another runtime.
             return cls(settings, variants, flows, None, exported)
         roofline = Roofline(cost, settings.precision.products, settings.place) if settings.causes else None
@@ -76,7 +77,7 @@ class Cases:
     def _step(self, variant: Reduction, images: Tensor) -> Step:
         if self.exported is None:
             return forward_step(self.variants[variant], images, self.settings.precision)
-        run = self.exported[variant]
+        run = self.exported[variant, len(images)]
         return lambda: run(images)
 
     def _images(self, batch: int) -> Tensor:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import importlib
 import json
 import tempfile
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, get_args
@@ -88,26 +88,32 @@ def read_file(path: Path) -> ExportedFile:
     )
 
 
-def load_file(path: Path, runtime: Runtime, threads: int) -> Runner:
-    """Load a file for its runtime."""
+def load_file(path: Path, runtime: Runtime, threads: int, batch: int) -> Runner:
+    """Load a file for its runtime and for batches of one size."""
     if runtime == "torch":
         return program_runner(path)
     require("exported files", "openvino" if runtime == "openvino" else "export", runtime)
-    return ort_runner(path, threads) if runtime == "onnxruntime" else openvino_runner(path, threads)
+    if runtime == "onnxruntime":  # which gains nothing from knowing the batch
+        return ort_runner(path, threads)
+    return openvino_runner(path, threads, batch=batch)
 
 
 def load_exported(
-    variants: Mapping[Reduction, nn.Module], runtime: Runtime, threads: int, tell: Callable[[str], None]
-) -> dict[Reduction, Runner]:
-    """Export every variant with a free batch, as `catis export` does, and load it."""
+    variants: Mapping[Reduction, nn.Module],
+    runtime: Runtime,
+    threads: int,
+    batches: Sequence[int],
+    tell: Callable[[str], None],
+) -> dict[tuple[Reduction, int], Runner]:
+    """Export every variant with a free batch, as `catis export` does, and load it for every batch size."""
     require("ONNX export", "export", "onnx", "onnxscript", "onnxruntime")
-    runners = {}
+    runners: dict[tuple[Reduction, int], Runner] = {}
     with tempfile.TemporaryDirectory(prefix="catis-bench-") as folder:
         path = Path(folder) / "model.onnx"
         for variant, model in variants.items():
             tell(f"exporting {variant.method.name} r={variant.schedule}")
             convert(model, path)
-            runners[variant] = load_file(path, runtime, threads)
+            runners |= {(variant, batch): load_file(path, runtime, threads, batch) for batch in batches}
     return runners
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import importlib
 import json
 import tempfile
 from pathlib import Path
@@ -12,7 +11,7 @@ from torch import Tensor
 
 from catis.bench.settings import Runtime
 from catis.export.contract import INPUT
-from catis.export.runtimes import openvino_settings, ort_session
+from catis.export.runtimes import openvino_model, openvino_settings, ort_session
 
 PASSES = 5
 """Profiled passes; the fastest one counts, as for parts of PyTorch's passes."""
@@ -44,7 +43,7 @@ Nodes = list[tuple[str, float]]
 
 def _onnxruntime(path: Path, images: Tensor, threads: int) -> list[Nodes]:
     with tempfile.TemporaryDirectory(prefix="catis-profile-") as folder:
-        session = ort_session(path, threads, profile=Path(folder) / "profile")
+        session = ort_session(path, threads, Path(folder) / "profile")
         for _ in range(PASSES + 1):  # the first one warms up
             session.run(None, {INPUT: images.numpy()})
         events: list[dict[str, Any]] = json.loads(Path(session.end_profiling()).read_text())
@@ -58,9 +57,8 @@ def _onnxruntime(path: Path, images: Tensor, threads: int) -> list[Nodes]:
 
 
 def _openvino(path: Path, images: Tensor, threads: int) -> list[Nodes]:
-    openvino: Any = importlib.import_module("openvino")
     settings = {**openvino_settings(threads), "PERF_COUNT": "YES"}
-    request = openvino.Core().compile_model(path, "CPU", settings).create_infer_request()
+    request = openvino_model(path, settings, len(images)).create_infer_request()
     passes = []
     for _ in range(PASSES + 1):
         request.infer([images.numpy()])

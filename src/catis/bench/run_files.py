@@ -59,10 +59,10 @@ def bench_files(
         _check_alike(wanted, chosen)
         wanted.sort(key=lambda file: file.variant != VANILLA)
         batches = _batches(wanted, protocol)
-        runners = {file: load_file(file.path, chosen, threads) for file in wanted}
         measured: list[Measured] = []
         for number, batch in enumerate(batches):
             tell(f"batch {batch}", number / len(batches))
+            runners = {file: load_file(file.path, chosen, threads, batch) for file in wanted}
             times = _times(runners, batch, protocol, threads, seed)
             inside = _products(runners, chosen, batch, threads, seed) if causes else {}
             measured += [_measured(file, batch, times[file], inside.get(file)) for file in wanted]

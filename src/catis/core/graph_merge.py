@@ -17,39 +17,46 @@ _NOBODY = EVICTED - 1
 
 
 def merge_in_graph(plan: Plan, x: Tensor, state: TokenState) -> Moved | None:
-    """Tokens, sizes and A_cls after a plan that merges by size; None for any other.
+    """Tokens, sizes and A_cls after a plan that merges by size or by a weight; None for any other.
 
-    A product with a (B, P + K, R) matrix of zeros and ones adds rows that go to those that stay. Sizes and A_cls are
-    columns of a narrow tensor of their own, so that whole tokens are copied once only.
+    Whole tokens are copied once: those that go come to those that stay by a product with a (B, P + K, R) matrix of
+    their shares. Sizes, A_cls and weights are columns of a narrow tensor of their own.
     """
-    if plan.target is None or plan.blend != "size":
+    if plan.target is None or plan.blend not in ("size", "weight"):
         return None
     prefix, wide = state.num_prefix, x.to(torch.promote_types(x.dtype, torch.float32))
-    narrow = _narrow(plan, wide, state)
-    weighed = wide if state.size is None else wide * _size_column(wide, state)
     stay, go = _rows(plan, prefix)
     members = _membership(plan, prefix).to(wide.dtype)
-    size, *attention = torch.split(_added_up(narrow, stay, go, members), 1, -1)
+    narrow = _narrow(plan, wide, state)
+    own, gone = rows_of_batch(narrow, stay), rows_of_batch(narrow, go)
+    summed = own + members @ gone
+    size, weight = _pick(summed, 0), 0 if plan.blend == "size" else narrow.shape[-1] - 1
+    total = _pick(summed, weight)
+    shares = members * _pick(gone, weight).transpose(1, 2) / total
+    kept = rows_of_batch(wide, stay) * (_pick(own, weight) / total)  # exactly itself where nobody comes
     return Moved(
-        (_added_up(weighed, stay, go, members) / size).to(x.dtype),
+        (kept + shares @ rows_of_batch(wide, go)).to(x.dtype),
         size[:, prefix:, 0].to(torch.float32),
-        as_shares(attention[0][:, prefix:, 0]) if attention else None,
+        None if plan.cls_attention is None else as_shares(summed[:, prefix:, 1]),
         size.log().view(-1, 1, 1, size.shape[1]).to(x.dtype),
         size,
     )
 
 
-def _added_up(values: Tensor, stay: Tensor, go: Tensor, members: Tensor) -> Tensor:
-    """(B, P + K, D) rows that stay, each with those that merge into it."""
-    return rows_of_batch(values, stay) + members @ rows_of_batch(values, go)
-
-
 def _narrow(plan: Plan, x: Tensor, state: TokenState) -> Tensor:
-    """(B, P + N_p, 1 or 2) sizes and, where it is used, A_cls, which prefix tokens have none of."""
-    size = _size_column(x, state)
-    if plan.cls_attention is None:
-        return size
-    return torch.cat([size, _column(plan.cls_attention, state.num_prefix, 0.0).to(x.dtype)], -1)
+    """(B, P + N_p, 1 to 3) sizes, A_cls where it is used, and weights where groups are weighed by others than sizes."""
+    columns = [_size_column(x, state)]
+    if plan.cls_attention is not None:
+        columns.append(_column(plan.cls_attention, state.num_prefix, 0.0).to(x.dtype))
+    if plan.blend == "weight":
+        assert plan.weight is not None
+        columns.append(_column(plan.weight, state.num_prefix, 1.0).to(x.dtype))
+    return columns[0] if len(columns) == 1 else torch.cat(columns, -1)
+
+
+def _pick(columns: Tensor, index: int) -> Tensor:
+    """One of (B, N, D) columns, as (B, N, 1)."""
+    return columns if columns.shape[-1] == 1 else columns[:, :, index : index + 1]
 
 
 def _size_column(x: Tensor, state: TokenState) -> Tensor:

@@ -7,7 +7,7 @@ from typing import NamedTuple
 import torch
 from torch import Tensor
 
-from catis.core.order import order_by
+from catis.core.order import order_by, place_of_best
 from catis.core.rows import take_rows
 
 
@@ -55,7 +55,7 @@ def best_partners(scores: Tensor, source: Tensor) -> Tensor:
         >>> best_partners(torch.tensor([[[0.1, 0.2], [0.9, 0.3]]]), torch.tensor([[1]])).tolist()
         [[0]]
     """
-    return take_rows(scores, source).argmax(-1)
+    return place_of_best(take_rows(scores, source))
 
 
 def token_ids(position: Tensor, side: slice) -> Tensor:

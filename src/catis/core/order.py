@@ -40,6 +40,18 @@ def top(values: Tensor, count: int) -> Ranked:
     return Ranked(ranked.values[..., :count], ranked.indices[..., :count])
 
 
+def place_of_best(values: Tensor) -> Tensor:
+    """(B, R) where the largest of each row of (B, R, N) is, the first of equals.
+
+    Example:
+        >>> place_of_best(torch.tensor([[[1.0, 3.0, 3.0]]])).tolist()
+        [[1]]
+    """
+    if torch.compiler.is_exporting():  # down columns, where OpenVINO looks through many rows at once
+        return values.transpose(1, 2).argmax(1)
+    return values.argmax(-1)
+
+
 def ascending(index: Tensor) -> Tensor:
     """The (B, K) indices of each image in ascending order.
 

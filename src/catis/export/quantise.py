@@ -18,6 +18,7 @@ from catis.errors import CatisError, require
 from catis.export.contract import INPUT
 from catis.export.disk import saving
 from catis.export.float_parts import PRODUCTS, products_with_weights, weighted_openvino_operations
+from catis.export.qdq import finish_qdq
 from catis.export.runtimes import runtime_errors
 from catis.export.uneven import uneven_products
 
@@ -69,7 +70,7 @@ def quantise_onnx(source: Path, target: Path, images: Images, batch: int = 1) ->
                 "QuantizeBias": False,
             },
         )
-    _unround_the_others(target, set(chosen))
+    finish_qdq(target, model.graph, set(chosen))
     return len(chosen)
 
 
@@ -77,26 +78,6 @@ def _uneven(source: Path, graph: Any, images: Images, batch: int) -> set[str]:
     """Names of the products with weights that stay float."""
     feeds = ({INPUT: pixels} for pixels in _batches(images[:_LOOKED_AT], batch))
     return uneven_products(source, products_with_weights(graph), feeds)
-
-
-def _unround_the_others(path: Path, quantised: set[str]) -> None:
-    """Let whoever is not quantised read a tensor as it was: the quantiser rounds it for all of its readers.
-
-    Without this, scores would be made of rounded features wherever a linear layer reads the same ones.
-    """
-    import onnx
-
-    model = onnx.load(path)
-    rounded = {node.output[0]: node.input[0] for node in model.graph.node if node.op_type == "QuantizeLinear"}
-    exact = {
-        node.output[0]: rounded[node.input[0]]
-        for node in model.graph.node
-        if node.op_type == "DequantizeLinear" and node.input[0] in rounded
-    }
-    for node in model.graph.node:
-        if node.name not in quantised:
-            node.input[:] = [exact.get(name, name) for name in node.input]
-    onnx.save(model, path)
 
 
 def quantise_openvino(source: Path, target: Path, images: Images, batch: int = 1) -> int:
@@ -125,11 +106,22 @@ def quantise_openvino(source: Path, target: Path, images: Images, batch: int = 1
             nncf.Dataset(feeds),
             subset_size=len(feeds),
             model_type=nncf.ModelType.TRANSFORMER,
+            advanced_parameters=_unsmoothed(nncf),
             ignored_scope=nncf.IgnoredScope(names=others, validate=False),
         )
         with saving("the OpenVINO model", target.parent):
             openvino.save_model(made, target, compress_to_fp16=False)
     return len(weighted)
+
+
+def _unsmoothed(nncf: Any) -> Any:
+    """NNCF's settings without SmoothQuant, which moves large values from inputs into weights.
+
+    Products that need it stay float here (uneven.py), and it makes the others worse: docs/deploy.md has by how much.
+    """
+    return nncf.AdvancedQuantizationParameters(
+        smooth_quant_alphas=nncf.AdvancedSmoothQuantParameters(matmul=-1)  # NNCF's word for "not at all"
+    )
 
 
 def _batches(images: Images, batch: int) -> Iterator[NDArray[np.float32]]:

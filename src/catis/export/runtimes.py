@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import importlib
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -46,12 +46,28 @@ def ort_session(path: Path, threads: int | None = None, profile: Path | None = N
         return onnxruntime.InferenceSession(path, options, providers=["CPUExecutionProvider"])
 
 
-def openvino_runner(path: Path, threads: int | None = None, precision: str = "f32") -> Runner:
+def openvino_runner(path: Path, threads: int | None = None, precision: str = "f32", batch: int | None = None) -> Runner:
     """Run a file in OpenVINO; in float32 unless asked otherwise, which is not its default everywhere."""
-    openvino: Any = importlib.import_module("openvino")
     with _loading("OpenVINO", path):
-        compiled = openvino.Core().compile_model(path, "CPU", openvino_settings(threads, precision))
+        compiled = openvino_model(path, openvino_settings(threads, precision), batch)
     return lambda pixels: compiled(pixels.numpy())[0]
+
+
+def openvino_model(path: Path, settings: Mapping[str, str], batch: int | None = None) -> Any:
+    """A file compiled by OpenVINO for this machine.
+
+    Args:
+        path: The file.
+        settings: Of OpenVINO.
+        batch: What a free batch is taken for: OpenVINO works out all shapes again in every pass where it is free, which
+            takes as long as a quarter of a small reduced model. None to leave it free.
+    """
+    core: Any = importlib.import_module("openvino").Core()
+    model = core.read_model(path)
+    shape = model.input(0).get_partial_shape()
+    if batch is not None and shape[0].is_dynamic:
+        model.reshape([batch, *(side.get_length() for side in list(shape)[1:])])
+    return core.compile_model(model, "CPU", settings)
 
 
 def openvino_settings(threads: int | None = None, precision: str = "f32") -> dict[str, str]:

@@ -7,10 +7,11 @@ from dataclasses import dataclass
 from typing import ClassVar
 
 import torch
+import torch.nn.functional as F
 from torch import Tensor
 
 from catis.core.method import BlockShape, Method
-from catis.core.order import ascending, order_by, top
+from catis.core.order import ascending, order_by, place_of_best, top
 from catis.core.plan import Plan
 from catis.core.rows import take_rows
 from catis.core.signals import in_single
@@ -19,6 +20,10 @@ from catis.methods.pooling import Pooling, attention_macs, check_pooling
 
 GAIN = 0.7
 """Factor on log(size) in the attention logits; chosen on two models, DeiT-Ti and ViT-Ti."""
+_NO_LENGTH = 1e-12
+"""Added to a variance in exported graphs: a vector of equal channels has no direction."""
+_NEVER = -4.0
+"""Added to a correlation: below any other."""
 
 
 @dataclass(frozen=True)
@@ -63,14 +68,15 @@ class Cluster(Method):
     def plan(self, view: BlockView) -> Plan:
         """Choose what goes, then where it goes."""
         attention, unit = view.cls_attention(), _centred(in_single(view.patch_residual()))
-        gains = _gains(unit, self._inverse_weight(attention, view))
+        alike = torch.bmm(unit, unit.transpose(1, 2))
+        gains = _gains(alike, self._inverse_weight(attention, view))
         order = order_by(gains, descending=True)
         removed, keep = order[:, : view.r], ascending(order[:, view.r :])
-        target = torch.bmm(take_rows(unit, removed), take_rows(unit, keep).transpose(1, 2)).argmax(-1)
+        target, into = _nearest(unit, alike, removed, keep)
         notes = _notes(gains, view.r) if view.explain else {}
         if attention is None or self.pooling == "size":
-            return Plan(keep, removed, target, all_merge=True, notes=notes)
-        return Plan(keep, removed, target, True, "weight", _positive(attention), notes=notes)
+            return Plan(keep, removed, target, all_merge=True, into=into, notes=notes)
+        return Plan(keep, removed, target, True, "weight", _positive(attention), into=into, notes=notes)
 
     def weight(self, view: BlockView) -> Tensor | None:
         """A_cls, where groups are weighed by it."""
@@ -88,19 +94,33 @@ class Cluster(Method):
 
 def _centred(tokens: Tensor) -> Tensor:
     """Vectors without their mean, at unit length: a product of two is their correlation over the channels."""
+    if torch.compiler.is_exporting():  # a single node
+        width = tokens.shape[-1]
+        return F.layer_norm(tokens, (width,), tokens.new_full((width,), width**-0.5), eps=_NO_LENGTH)
     return unit_length(tokens - tokens.mean(-1, keepdim=True))
 
 
-def _gains(unit: Tensor, inverse: Tensor) -> Tensor:
+def _gains(alike: Tensor, inverse: Tensor) -> Tensor:
     """(B, N_p) minus the least cost of merging each token into a heavier one; minus infinity for the heaviest.
 
     Of tokens that weigh the same the earlier counts as heavier, so that no two wait for each other.
     """
-    alike = torch.bmm(unit, unit.transpose(1, 2)) - 1
     own, other = inverse[:, :, None], inverse[:, None, :]
-    place = torch.arange(unit.shape[1], device=unit.device)
+    place = torch.arange(alike.shape[1], device=alike.device)
     heavier = (other < own) | ((other == own) & (place < place[:, None]))
-    return torch.where(heavier, alike / (own + other), -math.inf).amax(-1)
+    return torch.where(heavier, (alike - 1) / (own + other), -math.inf).amax(-1)
+
+
+def _nearest(unit: Tensor, alike: Tensor, removed: Tensor, keep: Tensor) -> tuple[Tensor, Tensor | None]:
+    """(B, R) the most alike of those that stay, as a place in `keep`, and as a token where that is known.
+
+    A graph has all likenesses already and masks those that go: copies of whole tokens and a product fewer.
+    """
+    if torch.compiler.is_exporting():
+        gone = torch.zeros_like(alike[:, 0]).scatter(1, removed, _NEVER)
+        into = place_of_best(take_rows(alike, removed) + gone[:, None])
+        return (keep[:, None, :] < into[:, :, None]).sum(-1), into
+    return torch.bmm(take_rows(unit, removed), take_rows(unit, keep).transpose(1, 2)).argmax(-1), None
 
 
 def _positive(weight: Tensor) -> Tensor:
