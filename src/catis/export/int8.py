@@ -33,21 +33,13 @@ class AgreementError(CatisError):
 
 @dataclass(frozen=True)
 class Agreement:
-    """Shares of the held-out images that get the class that vanilla gives them in float.
+    """Shares of the held-out images that get the class that vanilla gives them in float."""
 
-    Attributes:
-        n: Held-out images.
-        reduced: Reduced model in float.
-        vanilla_int8: Vanilla model in int8.
-        reduced_int8: Reduced model in int8.
-        products: Products of the reduced model that became int8.
-    """
-
-    n: int
-    reduced: float
-    vanilla_int8: float
-    reduced_int8: float
-    products: int
+    n: int  # held-out images
+    reduced: float  # reduced model in float
+    vanilla_int8: float  # vanilla model in int8
+    reduced_int8: float  # reduced model in int8
+    products: int  # products of the reduced model that became int8
 
     @property
     def drop(self) -> float:
@@ -57,17 +49,12 @@ class Agreement:
 
 @dataclass(frozen=True)
 class Int8Maker:
-    """A quantiser with the runtime that its files are for.
+    """A quantiser with the runtime that its files are for."""
 
-    Attributes:
-        quantise: Writes the int8 form of a float ONNX file and says how many products it has.
-        run: Runs what was written.
-        ending: Of what is written.
-    """
-
+    # Writes the int8 form of a float ONNX file and says how many products it has.
     quantise: Callable[[Path, Path, Sequence[NDArray[np.float32]], int], int]
-    run: Callable[[Path], Runner]
-    ending: str
+    run: Callable[[Path], Runner]  # runs what was written
+    ending: str  # of what is written
 
 
 ONNX_RUNTIME = Int8Maker(quantise_onnx, ort_runner, ".onnx")

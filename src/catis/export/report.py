@@ -18,22 +18,14 @@ class Comparison:
 
 @dataclass(frozen=True)
 class ExportReport:
-    """A finished export.
+    """A finished export."""
 
-    Attributes:
-        path: The file.
-        input_shape: Shape of the example, batch first.
-        dynamic_batch: Whether the file takes any batch size.
-        output: Name of the output.
-        comparisons: Every check that was made; all within the tolerance.
-        operators: How often each ONNX operator occurs; empty for a `torch.export` program.
-    """
-
-    path: Path
-    input_shape: tuple[int, ...]
-    dynamic_batch: bool
-    output: str
-    comparisons: tuple[Comparison, ...]
+    path: Path  # the file
+    input_shape: tuple[int, ...]  # shape of the example, batch first
+    dynamic_batch: bool  # whether the file takes any batch size
+    output: str  # name of the output
+    comparisons: tuple[Comparison, ...]  # every check that was made; all within the tolerance
+    # How often each ONNX operator occurs; empty for a `torch.export` program.
     operators: Mapping[str, int] = field(default_factory=dict)
 
     @property

@@ -25,25 +25,15 @@ Tell = Callable[[str], None]
 
 @dataclass(frozen=True)
 class Wanted:
-    """What to write, and how strictly to check it.
+    """What to write, and how strictly to check it."""
 
-    Attributes:
-        onnx: ONNX file; None for none.
-        ir: OpenVINO model, an .xml with a .bin beside it; None for none.
-        batch: Fixed batch size; None where it is free.
-        tolerance: Largest absolute difference of a float file from PyTorch.
-        openvino: Check in OpenVINO as well.
-        images: For int8, to calibrate on and to judge by; None for float files.
-        max_drop: Most points of agreement that int8 may lose.
-    """
-
-    onnx: Path | None = None
-    ir: Path | None = None
-    batch: int | None = None
-    tolerance: float = 1e-4
-    openvino: bool = False
-    images: Split | None = None
-    max_drop: float = 2.0
+    onnx: Path | None = None  # ONNX file; None for none
+    ir: Path | None = None  # OpenVINO model, an .xml with a .bin beside it; None for none
+    batch: int | None = None  # fixed batch size; None where it is free
+    tolerance: float = 1e-4  # largest absolute difference of a float file from PyTorch
+    openvino: bool = False  # check in OpenVINO as well
+    images: Split | None = None  # for int8, to calibrate on and to judge by; None for float files
+    max_drop: float = 2.0  # most points of agreement that int8 may lose
 
 
 def require_tools(onnx: bool, ir: bool, openvino: bool, int8: bool) -> None:
