@@ -200,3 +200,19 @@ def test_agreement_of_int8_files():
         values = [run[key] for run in found for key in ("vanilla_int8", "reduced_int8")]
         for cell, value in zip(shares, values, strict=True):
             assert_rounded(cell, 100 * float(value))
+
+
+def test_int8_times_fewer_tokens():
+    """Shares of the product at batch 8, speed-ups over vanilla in int8 at batch 1."""
+    names = ("model", "batch", "runtime", "method", "budget")
+    runs = {tuple(run[name] for name in names): run for run in read("deploy.csv") if run["format"] == "int8"}
+    models = {**SHORT, "ViT-S": "vit_small_patch16_224"}
+    rows = table_of("docs/deploy.md", "int8 x fewer tokens")[1:]
+    assert len(rows) == len({key[0:1] + key[2:4] for key in runs})
+    for name, runtime, alone, *cells in rows:
+        model, method = name.split(", ")
+        assert_rounded(alone, runs[models[model], "8", runtime, method, "vanilla"]["int8_speedup"])
+        places = [("8", "0.65", "share_of_product"), ("8", "0.5", "share_of_product")]
+        places += [("1", "0.65", "speedup"), ("1", "0.5", "speedup")]
+        for cell, (batch, budget, column) in zip(cells, places, strict=True):
+            assert_rounded(cell, runs[models[model], batch, runtime, method, budget][column])
