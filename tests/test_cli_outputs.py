@@ -67,7 +67,7 @@ def test_a_path_that_cannot_be(case, idle):
 def test_a_folder_that_is_closed(case, idle, monkeypatch):
     command, *words = case
     monkeypatch.setattr(os, "access", lambda path, mode, **_: mode != os.W_OK)
-    assert "closed" in assert_refused(command, words)
+    assert "you may not write to" in assert_refused(command, words)
 
 
 def test_every_command_is_tried():
