@@ -52,7 +52,7 @@ claim(
     lambda: [5, 1],
 )
 claim("7 and 2 at {}, {} and {}; the clock ended every search", "by hand: the commands of the runs")
-claim("Rows at {} and of ViT-B are of the release before", "by hand: the commands of the runs")
+claim("Rows at {} and of ViT-B are of an earlier commit", "by hand: the commands of the runs")
 claim("DeiT-Ti at {} was calibrated on all patch tokens", "by hand: the commands of the runs")
 claim(
     "At {} nothing is lost that 500 images could show: DeiT-Ti has {} %, ViT-Ti {} %",
