@@ -45,7 +45,7 @@ def export_onnx(
     Preprocessing, labels and recipe are in the file's metadata, and in a JSON file beside it.
 
     Args:
-        model: A reduced model, or a plain one, in eval mode.
+        model: A reduced model, or a vanilla one, in eval mode.
         path: The file to write.
         input_shape: Shape of an input, batch first; the model's own by default.
         dynamic_batch: Take any batch size; otherwise only that of `input_shape`.

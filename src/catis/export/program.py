@@ -62,7 +62,7 @@ def export_program(
     """The `torch.export` program of a model in eval mode. The model itself is not changed.
 
     Args:
-        model: A reduced model, or a plain one.
+        model: A reduced model, or a vanilla one.
         input_shape: Shape of an input, batch first; the model's own by default.
         dynamic_batch: Take any batch size; otherwise only that of `input_shape`.
 
