@@ -103,6 +103,7 @@ def main() -> None:
     parser.add_argument("--only", nargs="*", help="only these rows; vanilla and the smaller image always")
     parser.add_argument("--budgets", nargs="*", help="only these")
     parser.add_argument("--bfloat16", action="store_true", help="compute in bfloat16, all rows alike")
+    parser.add_argument("--keep", type=Path, help="folder for which images each control got right, read again if there")
     parser.add_argument("--show", action="store_true", help="print the table of docs/tuning.md, measure nothing")
     parser.add_argument("--figure", type=Path, default=Path("docs/figures/tuned.svg"))
     given = parser.parse_args()
@@ -121,7 +122,7 @@ def main() -> None:
                 ]
                 left = [path for path in wanted if (folder.name, path.name, view) not in done]
                 if left:
-                    measure(writer, given.assets, left, view, given.only, given.bfloat16)
+                    measure(writer, given.assets, left, view, given.only, given.bfloat16, given.keep)
                     file.flush()
     with given.out.open(newline="") as file:
         draw_figure(list(csv.DictReader(file)), given.figure)
@@ -153,20 +154,44 @@ def done_in(file: Path) -> set[tuple[str, str, str]]:
         return {(row["model"], row["budget"], row["view"]) for row in csv.DictReader(rows)}
 
 
+def kept(folder: Path | None, name: str, look) -> torch.Tensor:
+    """What `look` gives, or gave in an earlier run."""
+    if folder is None:
+        return look()
+    folder.mkdir(parents=True, exist_ok=True)
+    file = folder / f"{name}.pt"
+    if not file.exists():
+        torch.save(look(), file)
+    return torch.load(file)
+
+
 def measure(
-    writer, assets: Path, folders: list[Path], view: str, only: list[str] | None, bfloat16: bool = False
+    writer,
+    assets: Path,
+    folders: list[Path],
+    view: str,
+    only: list[str] | None,
+    bfloat16: bool = False,
+    keep: Path | None = None,
 ) -> None:
     """All budgets of a model on one view; vanilla once."""
     name = folders[0].parent.name
     handle, inputs, labels = judged(assets, name, view)
     model = handle.model
-    macs, vanilla = macs_of(handle, Reduction.none()), right(model, inputs, labels, bfloat16)
+
+    def look() -> torch.Tensor:
+        return right(model, inputs, labels, bfloat16)
+
+    key = f"{name} {'bfloat16' if bfloat16 else 'float32'} {view}"
+    macs, vanilla = macs_of(handle, Reduction.none()), kept(keep, key, look)
     for folder in folders:
         marks = {"vanilla": (vanilla, 1.0)}
         for what, reduction, correction in forms(handle, folder, float(folder.name)):
             if not only or what in only or what == "smaller image":
+                own = None if what.startswith("tuned") else keep  # a recipe may have been written anew
                 with handle.installed(reduction, correction):
-                    marks[what] = right(model, inputs, labels, bfloat16), macs_of(handle, reduction) / macs
+                    share = macs_of(handle, reduction) / macs
+                    marks[what] = kept(own, f"{key} {folder.name} {what}", look), share
         for what, (own, share) in marks.items():
             row = [name, folder.name, view, what, round(share, 4), len(own), *interval(own)]
             row += [round(100 * float(own.float().mean() / vanilla.float().mean()), 1)]

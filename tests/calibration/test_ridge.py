@@ -3,6 +3,7 @@
 import numpy as np
 import torch
 
+from catis.calibration import ridge
 from catis.calibration.ridge import PENALTIES, NormalEquations, best_step
 
 
@@ -22,10 +23,15 @@ def filled(x, e, weights=None, parts=4):
     return equations
 
 
+def step_of(equations, penalty):
+    solution = equations.solve(equations.factor(penalty))
+    return solution[:-1].T, solution[-1]
+
+
 def test_without_penalty_it_is_weighted_least_squares():
     x, e = rows()
     weights = torch.rand(200) + 0.1
-    weight, bias = filled(x, e, weights).solve(1e-9)
+    weight, bias = step_of(filled(x, e, weights), 1e-9)
     root = weights.sqrt()[:, None]
     known, *_ = np.linalg.lstsq((torch.cat([x, torch.ones(200, 1)], 1) * root).numpy(), (e * root).numpy(), rcond=None)
     assert torch.allclose(weight, torch.from_numpy(known[:-1].T).double(), atol=1e-4)
@@ -33,7 +39,7 @@ def test_without_penalty_it_is_weighted_least_squares():
 
 
 def test_an_endless_penalty_changes_nothing():
-    weight, bias = filled(*rows()).solve(1e12)
+    weight, bias = step_of(filled(*rows()), 1e12)
     assert weight.abs().max() < 1e-8
     assert bias.abs().max() < 1e-6
 
@@ -41,9 +47,18 @@ def test_an_endless_penalty_changes_nothing():
 def test_the_error_is_that_of_the_rows():
     x, e = rows()
     equations = filled(x, e)
-    step = equations.solve(0.1)
-    left = e - (x @ step[0].T.float() + step[1].float())
-    assert np.isclose(equations.error(step), float(left.square().sum()), rtol=1e-4)
+    solution = equations.solve(equations.factor(0.1))
+    left = e - (x @ solution[:-1].float() + solution[-1].float())
+    assert np.isclose(equations.error(solution), float(left.square().sum()), rtol=1e-4)
+
+
+def test_some_outputs_are_solved_as_all_are():
+    x, e = rows()
+    equations = filled(x, e)
+    factor = equations.factor(0.1)
+    some = equations.solve(factor, 2)
+    assert torch.allclose(some, equations.solve(factor)[:, ::2], atol=1e-12)
+    assert np.isclose(equations.error(some, 2), filled(x, e[:, ::2]).error(some))
 
 
 def test_the_penalty_is_chosen_on_held_out_rows():
@@ -51,8 +66,20 @@ def test_the_penalty_is_chosen_on_held_out_rows():
     few, held_out = filled(x[:12], e[:12]), filled(x[12:], e[12:])  # 12 rows: without a penalty it follows their noise
     best = best_step(few, held_out)
     assert best is not None
-    assert held_out.error(best) == min(held_out.error(few.solve(penalty)) for penalty in PENALTIES)
-    assert held_out.error(best) < held_out.error(few.solve(PENALTIES[0]))
+    errors = [held_out.error(few.solve(few.factor(penalty))) for penalty in PENALTIES]
+    error = held_out.error(torch.cat([best[0].T, best[1][None]]))
+    assert error == min(errors) < errors[0]
+
+
+def test_a_wide_layer_takes_all_outputs_of_the_penalty_that_some_choose(monkeypatch):
+    x, e = rows(n=412, inputs=10)
+    few, held_out = filled(x[:12], e[:12]), filled(x[12:], e[12:])
+    monkeypatch.setattr(ridge, "WEIGHTS", few.inputs * few.outputs // 2)
+    errors = [held_out.error(few.solve(few.factor(penalty), 2), 2) for penalty in PENALTIES]
+    weight, bias = step_of(few, PENALTIES[errors.index(min(errors))])
+    best = best_step(few, held_out)
+    assert torch.equal(best[0], weight)
+    assert torch.equal(best[1], bias)
 
 
 def test_nothing_is_changed_where_held_out_rows_say_no():
@@ -65,4 +92,4 @@ def test_a_layer_without_bias_gets_none():
     x, e = rows()
     equations = NormalEquations(5, 3, intercept=False)
     equations.add(x, e, torch.ones(200))
-    assert equations.solve(1e-3)[1].abs().max() == 0
+    assert step_of(equations, 1e-3)[1].abs().max() == 0

@@ -7,7 +7,7 @@ that a block is fitted without running those before it again.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import NamedTuple
 
 import torch
@@ -69,6 +69,13 @@ class Stream:
     @place.setter
     def place(self, place: Place) -> None:
         self.tokens, self.state, self.shares = place
+
+    def first(self) -> Stream:
+        """The first image of the batch alone, and no more of its state than attention needs to run."""
+        positions = self.state.positions
+        own = positions if positions is None or positions.ndim == 2 else positions[:1]
+        state = TokenState(self.state.num_prefix, positions=own)
+        return replace(self, tokens=self.tokens[:1], state=state, target=self.target[:1])
 
     def vanilla_end(self) -> tuple[Tensor, TokenState]:
         """Tokens of the vanilla model after the last block, at its own input size, and what goes with them."""
@@ -162,7 +169,7 @@ class BlockFit:
     def _fit(self, layer: nn.Linear, streams: Sequence[Stream], error_of: Callable[[Stream], Tensor]) -> None:
         """Add to a layer the ridge solution of what is missing in the residual stream behind it."""
         pair = _pair(layer)
-        first = streams[0]
+        first = streams[0].first()
         scale = scale_of(layer, lambda: -error_of(first))  # the error falls by what is added
         for stream in streams:
             with inputs_of(layer) as inputs:

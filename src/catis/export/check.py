@@ -41,7 +41,7 @@ def check(
         ExportMismatchError: A runtime is further away than that, or returns NaN.
     """
     generator = torch.Generator().manual_seed(0)
-    found = []
+    comparisons = []
     for shape in batches:
         pixels = torch.randn(shape, generator=generator).to(next(model.parameters()).dtype)
         expected = model(pixels)
@@ -49,8 +49,8 @@ def check(
             difference = float((torch.as_tensor(run(pixels)) - expected).abs().max())
             if not difference <= tolerance:
                 raise ExportMismatchError(_message(name, shape, difference, tolerance))
-            found.append(Comparison(name, shape[0], difference))
-    return tuple(found)
+            comparisons.append(Comparison(name, shape[0], difference))
+    return tuple(comparisons)
 
 
 def _message(name: str, shape: tuple[int, ...], difference: float, tolerance: float) -> str:

@@ -29,8 +29,8 @@ def contract(model: nn.Module, input_shape: tuple[int, ...], dynamic_batch: bool
 
     Example:
         >>> import timm
-        >>> found = contract(timm.create_model("test_vit"), (2, 3, 160, 160), True, "logits")
-        >>> found["input"], found["preprocessing"]["resize"], found["labels"][281]
+        >>> written = contract(timm.create_model("test_vit"), (2, 3, 160, 160), True, "logits")
+        >>> written["input"], written["preprocessing"]["resize"], written["labels"][281]
         ({'name': 'pixel_values', 'shape': ['batch', 3, 160, 160], 'type': 'float32'}, [168, 168], 'tabby')
     """
     handle = hosts.find(model)
@@ -74,16 +74,17 @@ def put_into_onnx(path: Path, content: dict[str, Any]) -> None:
 
 def _cost(model: nn.Module, handle: hosts.Handle) -> dict[str, float]:
     """What `catis bench` tells of a file: giga multiply-adds with and without reduction, tokens, parameters."""
-    found = compare_macs(model, handle.reduction or Reduction.none())
+    macs = compare_macs(model, handle.reduction or Reduction.none())
     return {
-        "gmacs": found.reduced,
-        "vanilla_gmacs": found.vanilla,
-        "tokens_last": found.tokens[-1],
+        "gmacs": macs.reduced,
+        "vanilla_gmacs": macs.vanilla,
+        "tokens_last": macs.tokens[-1],
         "parameters": sum(parameter.numel() for parameter in model.parameters()),
     }
 
 
 def _preprocessing(handle: hosts.Handle) -> dict[str, Any]:
     """The model's own, with the size that the crop is cut from: timm and transformers each round it in their way."""
-    found = handle.preprocessing()
-    return {**asdict(found), "resize": [math.floor(side / found.crop_pct) for side in found.size], "channels": "RGB"}
+    preprocessing = handle.preprocessing()
+    resize = [math.floor(side / preprocessing.crop_pct) for side in preprocessing.size]
+    return {**asdict(preprocessing), "resize": resize, "channels": "RGB"}

@@ -97,21 +97,21 @@ class Judge:
         self.tell("calibrating the reduced model")
         products = maker.quantise(self.float_file, target, self.images.calibration, self.batch or 1)
         self.tell("judging")
-        found = Agreement(
+        agreement = Agreement(
             n=len(self._truth),
             reduced=self._reduced,
             vanilla_int8=self._vanilla_int8(maker),
             reduced_int8=self._share(maker.run(target)),
             products=products,
         )
-        if found.drop > max_drop:
+        if agreement.drop > max_drop:
             raise AgreementError(
-                f"int8 agrees with vanilla on {found.reduced_int8:.1%} of {found.n} held-out images, its own float "
-                f"form on {found.reduced:.1%}: {found.drop:.1f} points lost, more than {max_drop:g}; it was not "
-                f"written. Vanilla's own int8 agrees on {found.vanilla_int8:.1%}. Remove fewer tokens, give more "
-                "images to calibrate on, or raise --max-drop if that is acceptable to you"
+                f"int8 agrees with vanilla on {agreement.reduced_int8:.1%} of {agreement.n} held-out images, its own "
+                f"float form on {agreement.reduced:.1%}: {agreement.drop:.1f} points lost, more than {max_drop:g}; it "
+                f"was not written. Vanilla's own int8 agrees on {agreement.vanilla_int8:.1%}. Remove fewer tokens, "
+                "give more images to calibrate on, or raise --max-drop if that is acceptable to you"
             )
-        return found
+        return agreement
 
     @cached_property
     def _vanilla(self) -> nn.Module:
@@ -155,10 +155,10 @@ def _torch_runner(model: nn.Module) -> Runner:
 
 def _classes(run: Runner, images: Sequence[NDArray[np.float32]], batch: int | None) -> Classes:
     """The class of every image, in batches of the size that the file takes."""
-    size, found = batch or 8, []
+    size, classes = batch or 8, []
     for start in range(0, len(images), size):
         some = list(images[start : start + size])
         filled = some + [some[-1]] * (size - len(some) if batch else 0)
         logits = np.asarray(run(torch.from_numpy(np.concatenate(filled))))
-        found.append(logits[: len(some)].argmax(-1))
-    return np.concatenate(found)
+        classes.append(logits[: len(some)].argmax(-1))
+    return np.concatenate(classes)

@@ -80,8 +80,8 @@ def write_checked(
         require("the OpenVINO check", "openvino", "openvino")
     _refuse_max(model)
     wrapped, shape = convert(model, path, input_shape, dynamic_batch)
-    found = check(wrapped, _runners(path, openvino), default_batches(shape, dynamic_batch), tolerance)
-    report = ExportReport(path, shape, dynamic_batch, wrapped.output, found, operators(path))
+    comparisons = check(wrapped, _runners(path, openvino), default_batches(shape, dynamic_batch), tolerance)
+    report = ExportReport(path, shape, dynamic_batch, wrapped.output, comparisons, operators(path))
     put_into_onnx(path, contract(model, shape, dynamic_batch, wrapped.output))
     return report
 
@@ -105,9 +105,9 @@ def scratch_beside(path: Path) -> Iterator[Path]:
 
 
 def _refuse_max(model: nn.Module) -> None:
-    found = hosts.find(model)
+    handle = hosts.find(model)
     methods = (
-        [] if found.reduction is None else [found.reduction.method.at(block) for block in range(found.facts.depth)]
+        [] if handle.reduction is None else [handle.reduction.method.at(block) for block in range(handle.facts.depth)]
     )
     if any(getattr(method, "pooling", None) == "max" for method in methods):
         raise ValueError(

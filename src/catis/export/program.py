@@ -37,22 +37,22 @@ class OneOutput(nn.Module):
 
     def forward(self, pixel_values: Tensor) -> Tensor:
         """The one tensor."""
-        found = self.model(pixel_values)
-        return found if isinstance(found, Tensor) else found[self.output]
+        output = self.model(pixel_values)
+        return output if isinstance(output, Tensor) else output[self.output]
 
 
 def one_output(model: nn.Module, example: Tensor) -> OneOutput:
     """Wrap a model by what it returns for an example."""
     with torch.no_grad():
-        found: Any = model(example)
-    if isinstance(found, Tensor):
+        output: Any = model(example)
+    if isinstance(output, Tensor):
         return OneOutput(model, "logits")
-    fields = getattr(found, "keys", lambda: ())()
+    fields = getattr(output, "keys", lambda: ())()
     for name in _OUTPUTS:
         if name in fields:
             return OneOutput(model, name)
     raise UnsupportedModelError(
-        f"{type(model).__name__} returned a {type(found).__name__}; expected a tensor or one of {', '.join(_OUTPUTS)}"
+        f"{type(model).__name__} returned a {type(output).__name__}; expected a tensor or one of {', '.join(_OUTPUTS)}"
     )
 
 
@@ -106,8 +106,8 @@ def save_program(
     saved.seek(0)
     loaded, wrapped = torch.export.load(saved).module(), one_output(model, example)
     batches = default_batches(tuple(example.shape), dynamic_batch)
-    found = check(wrapped, {f"torch.export {torch.__version__}": loaded}, batches, tolerance)
-    report = ExportReport(path, tuple(example.shape), dynamic_batch, wrapped.output, found)
+    comparisons = check(wrapped, {f"torch.export {torch.__version__}": loaded}, batches, tolerance)
+    report = ExportReport(path, tuple(example.shape), dynamic_batch, wrapped.output, comparisons)
     write_whole(path, saved.getvalue())
     write_contract(path, model, report)
     return report

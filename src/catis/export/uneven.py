@@ -46,12 +46,12 @@ def uneven_products(
 def _widths(graph: Any, products: set[str]) -> dict[str, int]:
     """Channels of the input of each product, which its weights tell."""
     stored = {tensor.name: tensor for tensor in graph.initializer}
-    found = {}
+    widths = {}
     for node in graph.node:
         if node.name in products:
             transposed = any(entry.name == "transB" and entry.i for entry in node.attribute)
-            found[node.input[0]] = int(stored[node.input[1]].dims[1 if transposed else 0])
-    return found
+            widths[node.input[0]] = int(stored[node.input[1]].dims[1 if transposed else 0])
+    return widths
 
 
 def _probe(graph: Any, tensor: str, width: int) -> None:

@@ -23,12 +23,13 @@ class VitBlockParts:
     """
 
     def __init__(self, block: Any) -> None:
-        attn = block.attn
-        self._norm, self._attn, self._qkv, self._heads = block.norm1, attn, attn.qkv, attn.num_heads
-        self._query_norm, self._key_norm = _acting(attn.q_norm), _acting(attn.k_norm)
-        self._output_norm, self._output = _acting(attn.norm), _acting(attn.proj, attn.proj_drop)
-        self._scaled = _acting(block.ls1, block.drop_path1)
-        self._mlp = _acting(block.norm2, block.mlp, block.ls2, block.drop_path2)
+        inner, attn = block._modules, block.attn  # `block.norm1` is a call in Python, and every forward call asks
+        attention = attn._modules
+        self._norm, self._attn, self._qkv, self._heads = inner["norm1"], attn, attention["qkv"], attn.num_heads
+        self._query_norm, self._key_norm = _acting(attention["q_norm"]), _acting(attention["k_norm"])
+        self._output_norm, self._output = _acting(attention["norm"]), _acting(attention["proj"], attention["proj_drop"])
+        self._scaled = _acting(inner["ls1"], inner["drop_path1"])
+        self._mlp = _acting(inner["norm2"], inner["mlp"], inner["ls2"], inner["drop_path2"])
 
     def norm(self, x: Tensor) -> Tensor:
         """LN1."""
@@ -145,9 +146,8 @@ def _acting(*modules: nn.Module) -> Modules:
 
 
 def _is_idle(module: nn.Module) -> bool:
-    if is_hooked(module):
-        return False
-    return type(module) is nn.Identity or (type(module) is nn.Dropout and not module.training)
+    idle = type(module) is nn.Identity or (type(module) is nn.Dropout and not module.training)
+    return idle and not is_hooked(module)
 
 
 def _through(modules: Modules, x: Tensor) -> Tensor:

@@ -162,7 +162,11 @@ def _choices(view: BlockView) -> _Chosen:
 
 
 def _indices(batch: int, patches: int, r: int) -> _Chosen:
-    return _Chosen(*(torch.empty((batch, count), dtype=torch.int64, device=CPU) for count in (patches - r, r, r)))
+    return _Chosen(_new_indices((batch, patches - r)), _new_indices((batch, r)), _new_indices((batch, r)))
+
+
+def _new_indices(shape: tuple[int, int]) -> Tensor:
+    return torch.empty(shape, dtype=torch.int64, device=CPU)
 
 
 def _signal(view: BlockView, wanted: bool) -> Tensor | None:
