@@ -1,6 +1,7 @@
 """`catis.calibrate`: closer to vanilla on images that it never saw, in place, and undone bit for bit."""
 
 import copy
+import itertools
 
 import pytest
 import timm
@@ -41,7 +42,7 @@ def test_it_comes_closer_to_vanilla_on_other_images(images):
 def test_remove_gives_every_weight_back(images):
     vanilla = zoo.load("tiny-6")
     model = catis.apply(copy.deepcopy(vanilla), **REDUCTION)
-    catis.calibrate(model, images[:64])
+    catis.calibrate(model, images[:96])
     assert hosts.find(model).correction is not None
     catis.remove(model)
     for name, value in model.state_dict().items():
@@ -50,8 +51,8 @@ def test_remove_gives_every_weight_back(images):
 
 
 def test_the_same_images_give_the_same_weights_in_any_form(images):
-    batches = DataLoader(TensorDataset(images[:64], torch.arange(64)), batch_size=7)
-    given = [images[:64], list(images[:64].split(5)), batches]
+    batches = DataLoader(TensorDataset(images[:96], torch.arange(96)), batch_size=7)
+    given = [images[:96], list(images[:96].split(5)), batches]
     weights = []
     for form in given:
         model = catis.apply(zoo.load("tiny-6"), **REDUCTION)
@@ -102,19 +103,24 @@ def test_families_of_timm_come_closer(name):
 
 
 def test_corrupted_views_aim_at_the_image_before(images):
-    """What vanilla is shown is whole; what the reduced model is shown is not, and each has its partner."""
+    """They are copies of images of the batch before, so that vanilla has seen those whole; each is corrupted."""
     seen = list(views(images[:16], hosts.find(zoo.load("tiny-6")).preprocessing(), 4, rounds=3, thorough=True))
-    clean, corrupted = ([view for view in seen if view.corrupted is kind] for kind in (False, True))
-    assert all(torch.equal(view.images, view.whole) for view in clean)
-    assert all(view.images.shape == view.whole.shape and not torch.equal(*view[:2]) for view in corrupted)
+    pairs = [(before, view) for before, view in itertools.pairwise(seen) if view.copies is not None]
+    assert {before.copies for before, _ in pairs} == {None}
+    for before, view in pairs:
+        whole = before.images[view.copies]
+        assert whole.shape == view.images.shape
+        assert view.held_out is before.held_out
+        assert all(not torch.equal(*both) for both in zip(whole, view.images, strict=True))
     assert sum(len(view.images) for view in seen if view.held_out) == 12
-    assert sum(len(view.images) for view in seen) == 12 + 3 * 18
+    assert sum(len(view.images) for view in seen) == 12 + 3 * (12 + 4)  # 12 images in batches of 4: 2, 1, 1 of each
 
 
 def test_crops_are_parts_of_the_image_and_the_same_for_the_same_seed(images):
     preprocessing = hosts.find(zoo.load("tiny-6")).preprocessing()
     first, again, other = (
-        torch.cat([v.whole for v in views(images[:16], preprocessing, 4, seed=seed, rounds=2)]) for seed in (0, 0, 1)
+        torch.cat([v.images for v in views(images[:16], preprocessing, 4, seed=seed, rounds=2) if v.copies is None])
+        for seed in (0, 0, 1)
     )
     assert torch.equal(first, again)
     assert not torch.equal(first, other)

@@ -36,6 +36,21 @@ def test_the_limit_is_met_to_one_token(budget, shape, last):
         assert kept[-1] == kept[-2]
 
 
+@given(budget=st.floats(0.5, 0.99), depth=st.sampled_from([12, 16, 24]), last=st.booleans())
+def test_from_half_on_four_blocks_meet_the_limit_to_one_token(budget, depth, last):
+    limit = budget * vit_cost([196] * depth)
+    kept = fit_shape(vit_cost, limit, 196, depth, last=last)
+    assert vit_cost(kept) <= limit < vit_cost(kept) + ONE_TOKEN
+    assert sum(removed > 0 for removed in removed_from(196, kept)) <= 4
+    assert all(now <= before <= 2 * now for before, now in pairwise([196, *kept]))
+
+
+@pytest.mark.parametrize(("budget", "depth"), [(0.49, 12), (0.6, 6)])
+def test_below_half_and_in_short_models_every_block_but_the_last_removes_some(budget, depth):
+    kept = fit_shape(vit_cost, budget * vit_cost([196] * depth), 196, depth, last=False)
+    assert all(removed_from(196, kept)[:-1])
+
+
 def test_a_shape_of_zero_removes_nothing_there():
     kept = fit_shape(vit_cost, 0.6 * VANILLA, 196, 12, [0, 0, 1, 1])
     assert kept[:4] == [196] * 4

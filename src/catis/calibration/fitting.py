@@ -6,90 +6,22 @@ that a block is fitted without running those before it again.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
-from typing import NamedTuple
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
 
 import torch
 from torch import Tensor, nn
 
-from catis.calibration.blocks import Entrance, inputs_of, outputs_of, scale_of
+from catis.calibration.blocks import inputs_of, outputs_of, scale_of
 from catis.calibration.ridge import NormalEquations, best_step
-from catis.calibration.targets import balanced, fitted_rows, group_means, next_shares, row_weights
-from catis.calibration.views import View
+from catis.calibration.streams import Place, Stream, Vanilla
+from catis.calibration.targets import balanced, next_shares, row_weights, some_rows
 from catis.core.block import Course, attend, reduce_tokens
 from catis.core.parts import BlockParts
-from catis.core.state import TokenState
 from catis.hosts import BlockLinears
 
-Outputs = Mapping[nn.Module, Tensor]
-"""What layers give, by layer."""
-
-
-class Place(NamedTuple):
-    """A batch of images between two blocks."""
-
-    tokens: Tensor  # (B, N, C) reduced tokens
-    state: TokenState  # their companions
-    shares: Tensor | None = None  # (B, patches at the start) what each patch is of its token; None while they are alike
-
-
-@dataclass
-class Stream:
-    """One batch of images on its way through the blocks."""
-
-    held_out: bool  # whether it chooses penalties and accepts blocks, instead of being fitted
-    tokens: Tensor  # (B, N, C) reduced tokens that enter the block
-    state: TokenState  # their companions
-    vanilla: Tensor  # (B, patches and prefix, C) tokens of the vanilla model at the same place
-    # (B, N, C) what the tokens should be after the part of the block that is being fitted.
-    target: Tensor = field(default_factory=lambda: torch.empty(0))
-    # Tokens of the vanilla model at its own input size, where the reduction feeds a smaller image: the prefix follows
-    # these, the patches have no counterpart there. None where the sizes are the same.
-    full: Tensor | None = None
-    corrupted: bool = False  # whether the vanilla model saw the images before they were corrupted
-    shares: Tensor | None = None  # (B, patches at the start) what each patch is of its token; None while they are alike
-
-    @classmethod
-    def of(cls, view: View, entrance: Entrance, vanilla: Tensor, full: Tensor | None) -> Stream:
-        """A batch before the first block, for the reduced model and for the vanilla one."""
-        seen = entrance.tokens, entrance.state
-        return cls(view.held_out, *seen, vanilla, full=full, corrupted=view.corrupted)
-
-    @property
-    def differs(self) -> bool:
-        """Whether the tokens are others than vanilla's by now."""
-        return self.full is not None or self.corrupted or self.tokens.shape != self.vanilla.shape
-
-    @property
-    def place(self) -> Place:
-        """Where the batch is."""
-        return Place(self.tokens, self.state, self.shares)
-
-    @place.setter
-    def place(self, place: Place) -> None:
-        self.tokens, self.state, self.shares = place
-
-    def first(self) -> Stream:
-        """The first image of the batch alone, and no more of its state than attention needs to run."""
-        positions = self.state.positions
-        own = positions if positions is None or positions.ndim == 2 else positions[:1]
-        state = TokenState(self.state.num_prefix, positions=own)
-        return replace(self, tokens=self.tokens[:1], state=state, target=self.target[:1])
-
-    def vanilla_end(self) -> tuple[Tensor, TokenState]:
-        """Tokens of the vanilla model after the last block, at its own input size, and what goes with them."""
-        tokens = self.vanilla if self.full is None else self.full
-        prefix = self.state.num_prefix
-        return tokens, TokenState.start(prefix, tokens.shape[1] - prefix, len(tokens), track=True, device=tokens.device)
-
-    def wanted(self, vanilla: Tensor, full: Tensor | None) -> Tensor:
-        """(B, N, C) targets from vanilla tokens, and from those of the full input size for the prefix."""
-        means = group_means(vanilla, self.state, self.tokens.shape[1] - self.state.num_prefix, self.shares)
-        if full is None:
-            return means
-        prefix = self.state.num_prefix
-        return torch.cat([full[:, :prefix], means[:, prefix:]], 1)
+Pair = tuple[NormalEquations, NormalEquations]
+"""Equations of the rows that are fitted, and of those held out."""
 
 
 @dataclass(frozen=True)
@@ -141,22 +73,35 @@ class BlockFit:
         readers = self.linears.attention[:-1]
         equations = [_pair(layer) for layer in readers]
         for stream in streams:
-            projected, residual, output = self._vanilla(stream.vanilla, self.positions)
-            full = (None, None, None) if stream.full is None else self._vanilla(stream.full, self.full_positions)
+            if stream.copies is None:
+                whole = self._whole(stream)
+            seen = whole if stream.copies is None else whole.of(stream.copies)
             if differ:
-                rows = self.parts.norm(stream.tokens)
-                weights = row_weights(rows, stream.state.num_prefix).flatten()
-                for layer, pair in zip(readers, equations, strict=True):
-                    wanted = stream.wanted(projected[layer], None if full[0] is None else full[0][layer])
-                    errors = (wanted - layer(rows)).flatten(0, 1)
-                    pair[stream.held_out].add(rows.flatten(0, 1), errors, balanced(weights, errors))
-            stream.target = stream.wanted(residual, full[1])
-            stream.vanilla, stream.full = output, full[2]
+                self._add_projections(stream, equations, seen)
+            stream.target = stream.wanted(seen.residual, None if seen.full is None else seen.full.residual)
+            stream.vanilla, stream.full = seen.output, None if seen.full is None else seen.full.output
         for layer, pair in zip(readers, equations, strict=True):
             _take(layer, pair, None)
 
-    def _vanilla(self, tokens: Tensor, positions: Tensor | None) -> tuple[Outputs, Tensor, Tensor]:
-        """What the readers give, residual after attention and output of the block as it was, on vanilla tokens."""
+    def _add_projections(self, stream: Stream, equations: Sequence[Pair], vanilla: Vanilla) -> None:
+        """Add a batch to the equations of the layers that read the features."""
+        some = some_rows(stream.tokens.shape[1], stream.state.num_prefix, stream.held_out)
+        rows = self.parts.norm(stream.tokens[:, some])
+        weights = row_weights(rows, stream.state.num_prefix).flatten()
+        for layer, pair in zip(self.linears.attention[:-1], equations, strict=True):
+            full = None if vanilla.full is None else vanilla.full.projected[layer]
+            wanted = stream.wanted(vanilla.projected[layer], full)[:, some]
+            errors = (wanted - layer(rows)).flatten(0, 1)
+            pair[stream.held_out].add(rows.flatten(0, 1), errors, balanced(weights, errors))
+
+    def _whole(self, stream: Stream) -> Vanilla:
+        """The block as it was on the vanilla tokens of a batch, at the input size and at the model's own."""
+        vanilla = self._vanilla(stream.vanilla, self.positions)
+        return (
+            vanilla if stream.full is None else vanilla._replace(full=self._vanilla(stream.full, self.full_positions))
+        )
+
+    def _vanilla(self, tokens: Tensor, positions: Tensor | None) -> Vanilla:
         features, readers = self.parts.norm(tokens), self.linears.attention[:-1]
         with outputs_of(readers) as projected:
             update = self.parts.output(self.parts.mix(self.parts.project(features, positions), None), features)
@@ -164,7 +109,7 @@ class BlockFit:
             if layer not in projected:  # some models read its weights instead of calling it
                 projected[layer] = layer(features)
         residual = self.parts.add_attention(tokens, update)
-        return projected, residual, self.parts.add_mlp(residual)
+        return Vanilla(projected, residual, self.parts.add_mlp(residual))
 
     def _fit(self, layer: nn.Linear, streams: Sequence[Stream], error_of: Callable[[Stream], Tensor]) -> None:
         """Add to a layer the ridge solution of what is missing in the residual stream behind it."""
@@ -174,7 +119,7 @@ class BlockFit:
         for stream in streams:
             with inputs_of(layer) as inputs:
                 error = error_of(stream)
-            some = fitted_rows(error.shape[1], stream.state.num_prefix, self.prefix_only)
+            some = some_rows(error.shape[1], stream.state.num_prefix, stream.held_out, self.prefix_only)
             weights = row_weights(error[:, some], stream.state.num_prefix).flatten()
             rows, errors = inputs[0][:, some].flatten(0, 1), error[:, some].flatten(0, 1)
             pair[stream.held_out].add(rows, errors, balanced(weights, errors))
@@ -192,14 +137,14 @@ class BlockFit:
         stream.target = stream.wanted(stream.vanilla, stream.full)
 
 
-def _pair(layer: nn.Linear) -> tuple[NormalEquations, NormalEquations]:
+def _pair(layer: nn.Linear) -> Pair:
     """Equations of the rows that are fitted, and of those held out."""
     sizes = layer.in_features, layer.out_features
     made = [NormalEquations(*sizes, intercept=layer.bias is not None, device=layer.weight.device) for _ in range(2)]
     return made[0], made[1]
 
 
-def _take(layer: nn.Linear, pair: tuple[NormalEquations, NormalEquations], scale: Tensor | None) -> None:
+def _take(layer: nn.Linear, pair: Pair, scale: Tensor | None) -> None:
     """Add the best step to a layer whose output reaches the residual stream times `scale`."""
     step = best_step(*pair)
     if step is None:

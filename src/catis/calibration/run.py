@@ -13,8 +13,9 @@ from catis import hosts
 from catis.calibration.acceptance import Apart, HeldOut
 from catis.calibration.answers import answer_of, distances
 from catis.calibration.blocks import ModelBlocks, inputs_of
-from catis.calibration.fitting import BlockFit, Place, Stream, check_layers
+from catis.calibration.fitting import BlockFit, check_layers
 from catis.calibration.head import classifier_in, head_step
+from catis.calibration.streams import Place, Stream
 from catis.calibration.views import View
 from catis.core.reduction import Reduction
 from catis.core.state import TokenState
@@ -82,21 +83,31 @@ class Calibrator:
         own_size = ModelBlocks(handle, replace(reduction, input_size=None)) if reduction.input_size else None
         self.answers: list[tuple[Tensor, bool] | None] = []
         self.streams: list[Stream] = []
-        for view in (view.to(device) for view in batches):  # images are not kept: tokens are far smaller
-            self.answers.append(answer_of(handle, self.model(view.whole)) if view.held_out else None)
-            self.streams.append(self._stream(view, own_size))
-            self.image = view.images[:1]
+        for view in batches:  # images are not kept: tokens are far smaller
+            images = view.images.to(device)
+            self.answers.append(self._answer(images, view) if view.held_out else None)
+            self.streams.append(self._stream(images, view, own_size))
+            self.image = images[:1]
         self.head = classifier_in(handle, self.image)
         self.fits = list(self._fits(self.image, own_size))
         self._early = len(self.fits) // 2
         self._waiting: list[tuple[BlockFit, Entered, Values]] = []
 
-    def _stream(self, view: View, own_size: ModelBlocks | None) -> Stream:
+    def _answer(self, images: Tensor, view: View) -> tuple[Tensor, bool]:
+        """What vanilla says of the images of a view before they were corrupted."""
+        if view.copies is None:
+            return answer_of(self.handle, self.model(images))
+        before = self.answers[-1]
+        assert before is not None
+        return before[0][view.copies], before[1]
+
+    def _stream(self, images: Tensor, view: View, own_size: ModelBlocks | None) -> Stream:
         """A batch before the first block; the vanilla model gets the images before they were corrupted."""
-        entrance = self.blocks.enter(view.images)
-        vanilla = self.blocks.enter(view.whole).tokens if view.corrupted else entrance.tokens
-        full = None if own_size is None else own_size.enter(view.whole).tokens
-        return Stream.of(view, entrance, vanilla, full)
+        entrance = self.blocks.enter(images)
+        if view.copies is not None:
+            return Stream.copied(view, entrance, self.streams[-1])
+        full = None if own_size is None else own_size.enter(images).tokens
+        return Stream(view.held_out, entrance.tokens, entrance.state, entrance.tokens, full=full)
 
     def _fits(self, images: Tensor, own_size: ModelBlocks | None) -> Iterator[BlockFit]:
         entrance = self.blocks.enter(images[:1])

@@ -75,21 +75,21 @@ def _weight(plan: Plan, state: TokenState) -> Tensor:
     return state.size if plan.blend == "size" and state.size is not None else alike
 
 
-MOST_ROWS = 64
-"""Patch tokens of an image that a layer is fitted on at the most: neighbours say much the same, and X'WX takes long."""
+FITTED_ROWS, HELD_OUT_ROWS = 64, 16
+"""Patch tokens of an image that a layer is fitted on at the most, and that choose its penalty: neighbours say much the
+same, and X'WX takes long."""
 
 
-def fitted_rows(count: int, num_prefix: int, prefix_only: bool) -> list[int]:
-    """Tokens, of `count`, that a layer is fitted on: the prefix, and evenly spaced patch tokens.
+def some_rows(count: int, num_prefix: int, held_out: bool, prefix_only: bool = False) -> list[int]:
+    """Tokens, of `count`, that a layer is fitted on, or that choose: the prefix, and evenly spaced patch tokens.
 
     With `prefix_only` no patch token: nobody reads them after the last block.
 
     Example:
-        >>> fitted_rows(131, 1, prefix_only=False)[:4], len(fitted_rows(131, 1, False)), fitted_rows(131, 1, True)
-        ([0, 1, 4, 7], 45, [0])
+        >>> some_rows(131, 1, held_out=False)[:4], len(some_rows(131, 1, False)), len(some_rows(131, 1, True))
+        ([0, 1, 4, 7], 45, 16)
     """
-    patches = count - num_prefix
-    step = max(1, -(-patches // MOST_ROWS))
+    step = max(1, -(-(count - num_prefix) // (HELD_OUT_ROWS if held_out else FITTED_ROWS)))
     return [*range(num_prefix), *(() if prefix_only else range(num_prefix, count, step))]
 
 

@@ -21,6 +21,8 @@ ImagesLike = str | Path | Tensor | Iterable[Any]
 FEWEST = 8
 """Images below which nothing can be fitted and checked."""
 HELD_OUT = 4  # every fourth image
+CORRUPTED, HELD_OUT_CORRUPTED = 3, 2
+"""Every third image that is fitted is corrupted as well, and every second one held out: they decide, and are fewer."""
 NOISE, CONTRAST, BLUR = 0.18, 0.3, 2.0
 """Severity 3 of ImageNet-C's Gaussian noise and contrast, and a blur of 2 pixels."""
 
@@ -29,18 +31,10 @@ class View(NamedTuple):
     """A batch of images as the reduced model sees them."""
 
     images: Tensor  # (B, 3, H, W) prepared images
-    whole: Tensor  # the same before they were corrupted: what the vanilla model sees
     held_out: bool  # whether they choose and accept, instead of being fitted
-
-    @property
-    def corrupted(self) -> bool:
-        """Whether the two models see different images."""
-        return self.whole is not self.images
-
-    def to(self, device: torch.device) -> View:
-        """The same on a device."""
-        images = self.images.to(device)
-        return View(images, self.whole.to(device) if self.corrupted else images, self.held_out)
+    # Images of the batch before that these are, corrupted: there the vanilla model has seen them whole. None if they
+    # are not corrupted.
+    copies: slice | None = None
 
 
 def prepared_images(
@@ -122,12 +116,14 @@ def views(
     rounds: int = 1,
     thorough: bool = False,
 ) -> Iterator[View]:
-    """All images clean, and every second one flipped and corrupted as well; all views of an image on the same side.
+    """All images clean, and some of them corrupted as well; all views of an image on the same side.
+
+    Corrupted copies follow the batch that they are of, so that the vanilla model need not see it again.
 
     Args:
         images: (n, 3, H, W) prepared images.
         preprocessing: How they were prepared.
-        batch_size: Views per batch.
+        batch_size: Images per batch.
         seed: Of what is random; the same one gives the same views.
         held_out: Images of their own that are held out; by default every fourth of `images`.
         rounds: How often the images that are fitted are seen, from the second time on as crops of them.
@@ -137,26 +133,31 @@ def views(
     Example:
         >>> made = list(views(torch.zeros(8, 3, 16, 16), Preprocessing(), batch_size=4))
         >>> [(len(view.images), view.held_out) for view in made]
-        [(4, False), (2, False), (3, False), (2, True), (1, True)]
+        [(4, False), (2, False), (2, False), (1, False), (2, True), (1, True)]
     """
     if held_out is None:
         checks = torch.arange(len(images)) % HELD_OUT == HELD_OUT - 1
         images, held_out = images[~checks], images[checks]
-    generator = torch.Generator().manual_seed(seed)
-    for turn in range(rounds):  # another half is corrupted, by other noise, every time
-        own = _cropped(images, generator) if turn else images
-        yield from _batches(both_views(own, preprocessing, seed + turn, start=turn % 2), batch_size, held_out=False)
-    for start in range(1 + thorough):
-        pair = both_views(held_out.flip(-1) if start else held_out, preprocessing, seed + start, start)
-        yield from _batches(pair, batch_size, held_out=True)
+    crops = torch.Generator().manual_seed(seed)
+    for turn in range(rounds):  # others are corrupted, by other noise, every time
+        own = _cropped(images, crops) if turn else images
+        yield from _batches(own, preprocessing, batch_size, seed, turn, held_out=False)
+    for turn in range(1 + thorough):
+        own = held_out.flip(-1) if turn else held_out
+        yield from _batches(own, preprocessing, batch_size, seed, turn, held_out=True)
 
 
-def _batches(pairs: Iterable[tuple[Tensor, Tensor]], batch_size: int, held_out: bool) -> Iterator[View]:
-    """Batches of views from images before and after corruption, which are the same where there was none."""
-    for whole, seen in pairs:
-        for start in range(0, len(whole), batch_size):
-            batch = whole[start : start + batch_size]
-            yield View(batch if seen is whole else seen[start : start + batch_size], batch, held_out)
+def _batches(
+    images: Tensor, preprocessing: Preprocessing, batch_size: int, seed: int, turn: int, held_out: bool
+) -> Iterator[View]:
+    """Batches of images, each followed by some of its own, corrupted."""
+    every = HELD_OUT_CORRUPTED if held_out else CORRUPTED
+    noise, start = torch.Generator().manual_seed(seed + turn), turn % every
+    copies = slice(start, None, every)
+    for batch in torch.split(images, batch_size):
+        yield View(batch, held_out)
+        if len(batch) > start:
+            yield View(_damaged(batch[copies], preprocessing, noise), held_out, copies)
 
 
 def both_views(

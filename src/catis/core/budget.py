@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
+from itertools import pairwise, product
 
 Cost = Callable[[Sequence[int]], float]
 """Multiply-adds of a model whose blocks leave these many patch tokens."""
@@ -13,10 +14,15 @@ BUDGET_METHOD = "cluster"
 SHAPE: tuple[float, ...] = (0.2, 1.5, 1.5, 0.8, 0.5)
 """How fast tokens go at equally spaced places from the first block to the last, by default slowly in the first ones and
 fastest before the middle; one number would be the same share in all blocks. Measured in docs/budget.md."""
+FEW_FROM = 0.5
+"""Share of the multiply-adds from which on tokens go in few blocks: that comes as near to vanilla as all blocks do, and
+every block that chooses takes time to choose. Below it one block would have to remove too much (docs/budget.md)."""
+PLACES = (1 / 12, 3 / 12, 5 / 12, 8 / 12)
+"""Where in the depth these blocks are, in models of twelve blocks and more."""
 
 
 def fit_shape(
-    cost: Cost, limit: float, num_patches: int, depth: int, shape: Sequence[float] = SHAPE, *, last: bool = True
+    cost: Cost, limit: float, num_patches: int, depth: int, shape: Sequence[float] | None = None, *, last: bool = True
 ) -> list[int]:
     """Patch tokens that leave each block, as many as a limit on the multiply-adds allows.
 
@@ -26,7 +32,8 @@ def fit_shape(
     Args:
         cost: Multiply-adds of tokens kept per block.
         limit: The most that they may cost. The result is below it by less than one token in one block.
-        shape: Any number of numbers >= 0, interpolated over the depth; only their proportions matter.
+        shape: Any number of numbers >= 0, interpolated over the depth; only their proportions matter. By default that
+            of SHAPE, from FEW_FROM on in few blocks.
         last: Whether the last block removes tokens too.
 
     Raises:
@@ -36,6 +43,11 @@ def fit_shape(
         >>> fit_shape(sum, limit=40, num_patches=16, depth=4)
         [16, 10, 7, 7]
     """
+    if shape is None:
+        few = depth >= len(PLACES) * 3 and limit >= FEW_FROM * cost([num_patches] * depth)
+        if few:
+            return _fit_few(cost, limit, num_patches, _rates(SHAPE, depth))
+        shape = SHAPE
     if not last and depth > 1:
         before = _fit_rates(lambda kept: cost([*kept, kept[-1]]), limit, num_patches, _rates(shape, depth)[:-1])
         return [*before, before[-1]]
@@ -88,6 +100,35 @@ def _fit_rates(cost: Cost, limit: float, num_patches: int, rates: Sequence[float
     return _fit(cost, limit, kept, num_patches)
 
 
+def _fit_few(cost: Cost, limit: float, num_patches: int, rates: Sequence[float]) -> list[int]:
+    """Tokens that leave each block when few blocks remove what all would remove since the one before."""
+    blocks = [int(place * len(rates) + 0.5) for place in PLACES]
+
+    def kept(strength: float) -> list[int]:
+        gathered = [0.0] * len(rates)
+        for before, block in pairwise([-1, *blocks]):
+            gathered[block] = sum(rates[before + 1 : block + 1])
+        return _through(num_patches, [math.exp(-strength * rate) for rate in gathered])
+
+    fitted = _weakest(cost, limit, kept)[0]
+    near = (_moved(fitted, blocks, moves) for moves in product(range(-2, 3), repeat=len(blocks)))
+    allowed = (counts for counts in near if _falls([num_patches, *counts]) and cost(counts) <= limit)
+    return max(allowed, key=cost)
+
+
+def _moved(kept: Sequence[int], blocks: Sequence[int], moves: Sequence[int]) -> list[int]:
+    """Some tokens more or fewer from each of some blocks on, up to the next of them."""
+    counts = list(kept)
+    for block, following, move in zip(blocks, [*blocks[1:], len(counts)], moves, strict=True):
+        counts[block:following] = [count + move for count in counts[block:following]]
+    return counts
+
+
+def _falls(counts: Sequence[int]) -> bool:
+    """Whether no block adds tokens, or removes more than half."""
+    return all(before - before // 2 <= now <= before for before, now in pairwise(counts))
+
+
 def _through(num_patches: int, ratios: Sequence[float]) -> list[int]:
     """Tokens that leave each block when each keeps a share of what enters, at least half and at most all."""
     counts, exact = [], float(num_patches)
@@ -100,9 +141,14 @@ def _through(num_patches: int, ratios: Sequence[float]) -> list[int]:
 
 def _fit(cost: Cost, limit: float, kept: Callable[[float], list[int]], num_patches: int) -> list[int]:
     """The weakest strength whose tokens cost at most the limit, and what is then left spent token by token."""
+    return _spend(cost, limit, *_weakest(cost, limit, kept), num_patches)
+
+
+def _weakest(cost: Cost, limit: float, kept: Callable[[float], list[int]]) -> tuple[list[int], list[int]]:
+    """Tokens at the weakest strength that costs at most the limit, and at one that is weaker by nearly nothing."""
     low, high = 0.0, 1.0
     if cost(kept(low)) <= limit:
-        return kept(low)
+        return kept(low), kept(low)
     while cost(kept(high)) > limit:
         low, high = high, 2 * high
         if high > 2**20:
@@ -113,7 +159,7 @@ def _fit(cost: Cost, limit: float, kept: Callable[[float], list[int]], num_patch
     for _ in range(60):
         middle = (low + high) / 2
         low, high = (middle, high) if cost(kept(middle)) > limit else (low, middle)
-    return _spend(cost, limit, kept(high), kept(low), num_patches)
+    return kept(high), kept(low)
 
 
 def _spend(cost: Cost, limit: float, kept: list[int], more: list[int], num_patches: int) -> list[int]:

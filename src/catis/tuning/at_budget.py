@@ -24,10 +24,9 @@ from catis.tuning.objective import Objective, Split
 from catis.tuning.questions import Answer, Trial
 from catis.tuning.search import Finding, Search
 
-VIEWS, DECIDING_VIEWS = 1.5, 3.0
-"""Views of an image that is fitted, and of one that decides."""
-PASSES, DECIDING_PASSES = (1.0, 6.0), (1.0, 12.0)
-"""Vanilla passes that a view costs in a calibration, and those of the reduced model on top, fitted or deciding."""
+PASSES, DECIDING_PASSES = (1.0, 8.0), (3.0, 36.0)
+"""Vanilla passes that an image costs in a calibration, and those of the reduced model on top, fitted or deciding: it is
+seen clean and corrupted, and one that decides flipped as well."""
 FITTED = 0.4
 """Most of the allowance that the calibration may take."""
 ROUNDS = 4
@@ -147,7 +146,7 @@ class _Cost(NamedTuple):
     def gmacs(self, fitted: float, deciding: float) -> float:
         """Giga multiply-adds of a calibration that fits so many images, and decides on so many others."""
         fit, decide = (whole + reduced * self.budget for whole, reduced in (PASSES, DECIDING_PASSES))
-        return self.vanilla * (VIEWS * fit * fitted + DECIDING_VIEWS * decide * deciding)
+        return self.vanilla * (fit * fitted + decide * deciding)
 
 
 def _trial(model: nn.Module, images: Images, fitted: int, cost: _Cost, seed: int, batch_size: int) -> Trial:
