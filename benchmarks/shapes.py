@@ -1,8 +1,8 @@
 """Which shape of the schedule is best in general: `shapes.py ASSETS --out CSV`.
 
-KL(vanilla || reduced) of every start shape of the search under cluster, and of other methods at the default shape,
-without tuning or calibration,
-on images of the half that tunes (docs/tuning.md); zoo models on images of the zoo.
+KL(vanilla || reduced) of every start shape of the search under cluster, of the default shape in four blocks, and of
+other methods at the default shape, without tuning or calibration, on images of the half that tunes (docs/tuning.md);
+zoo models on images of the zoo.
 """
 
 import argparse
@@ -15,12 +15,13 @@ import torch
 from tuned import batches, halves
 
 from catis import hosts, zoo
-from catis.core.budget import BUDGET_METHOD
+from catis.core.budget import BUDGET_METHOD, SHORTEST, in_few_blocks
 from catis.data.preprocessing import Preprocessing
 from catis.tuning.candidates import SHAPES, Candidate, Space
 from catis.tuning.objective import Objective
 
 USUAL = "before the middle"
+FEW = "in four blocks"
 METHODS = ("cluster", "catis", "tome", "mctf")
 BUDGETS = (0.36, 0.5, 0.65)
 
@@ -32,6 +33,7 @@ def main() -> None:
     parser.add_argument("--images", type=int, default=96)
     parser.add_argument("--methods", nargs="+", default=METHODS)
     parser.add_argument("--models", nargs="+", default=["tiny-6", "tiny-12", "deit_tiny_patch16_224"])
+    parser.add_argument("--shapes", nargs="+", help="only these under cluster")
     parser.add_argument("--show", action="store_true", help="print the tables of docs/budget.md, measure nothing")
     given = parser.parse_args()
     if given.show:
@@ -42,7 +44,7 @@ def main() -> None:
         if not file.tell():
             writer.writerow(["model", "budget", "method", "shape", "n", "kl"])
         for name in given.models:
-            measure(writer, name, given.methods, *load(given, name))
+            measure(writer, name, given.methods, given.shapes, *load(given, name))
             file.flush()
 
 
@@ -57,6 +59,8 @@ def show(file: Path) -> None:
         shapes,
         {key: [own["cluster", s] / own["cluster", "same share"] for s in shapes] for key, own in kl.items()},
     )
+    few = {key: [own["cluster", FEW] / own["cluster", USUAL]] for key, own in kl.items() if ("cluster", FEW) in own}
+    table("all blocks", [FEW], few)
     methods, usual = METHODS[1:], USUAL
     table(
         "cluster",
@@ -91,12 +95,15 @@ def load(given: argparse.Namespace, name: str) -> tuple[torch.nn.Module, torch.T
     return loader["model"](name), torch.cat(list(batches(files, preprocessing, None))), preprocessing
 
 
-def measure(writer, name: str, methods, model: torch.nn.Module, images: torch.Tensor, preprocessing) -> None:
+def measure(writer, name: str, methods, only, model: torch.nn.Module, images: torch.Tensor, preprocessing) -> None:
+    depth = hosts.find(model).facts.depth
+    shapes = {**SHAPES, **({FEW: tuple(in_few_blocks(depth))} if depth >= SHORTEST else {})}
+    shapes = {shape: weights for shape, weights in shapes.items() if not only or shape in only}
     objective = Objective(model, images, preprocessing, batch_size=16, damaged=False)
     for budget in BUDGETS:
         space = Space(hosts.find(model), budget)
         for method in methods:
-            for shape, weights in SHAPES.items() if method == BUDGET_METHOD else [(USUAL, SHAPES[USUAL])]:
+            for shape, weights in shapes.items() if method == BUDGET_METHOD else [(USUAL, SHAPES[USUAL])]:
                 distance = objective.distance(space.reduction(Candidate(method, shape=weights)))
                 print(name, budget, method, shape, len(images), f"{distance:.4f}", flush=True)
                 writer.writerow([name, budget, method, shape, len(images), round(distance, 4)])

@@ -131,6 +131,13 @@ def test_shapes_of_a_budget():
     check_ratios("KL, same share = 1", ratios)
 
 
+def test_few_blocks_of_a_budget():
+    """As a multiple of the same shape in all blocks, under cluster."""
+    few, usual = "in four blocks", "before the middle"
+    kl = {key: own for key, own in budget_kl().items() if ("cluster", few) in own}
+    check_ratios("KL, all blocks = 1", {key: [own["cluster", few] / own["cluster", usual]] for key, own in kl.items()})
+
+
 def test_methods_of_a_budget():
     """Each as a multiple of cluster, all at the default shape."""
     head, usual = table_of("docs/budget.md", "KL, cluster = 1")[0], "before the middle"

@@ -18,7 +18,9 @@ FEW_FROM = 0.5
 """Share of the multiply-adds from which on tokens go in few blocks: that comes as near to vanilla as all blocks do, and
 every block that chooses takes time to choose. Below it one block would have to remove too much (docs/budget.md)."""
 PLACES = (1 / 12, 3 / 12, 5 / 12, 8 / 12)
-"""Where in the depth these blocks are, in models of twelve blocks and more."""
+"""Where in the depth these blocks are."""
+SHORTEST = 12
+"""Blocks of a model below which tokens go in all of them."""
 
 
 def fit_shape(
@@ -44,9 +46,8 @@ def fit_shape(
         [16, 10, 7, 7]
     """
     if shape is None:
-        few = depth >= len(PLACES) * 3 and limit >= FEW_FROM * cost([num_patches] * depth)
-        if few:
-            return _fit_few(cost, limit, num_patches, _rates(SHAPE, depth))
+        if depth >= SHORTEST and limit >= FEW_FROM * cost([num_patches] * depth):
+            return _fit_few(cost, limit, num_patches, depth)
         shape = SHAPE
     if not last and depth > 1:
         before = _fit_rates(lambda kept: cost([*kept, kept[-1]]), limit, num_patches, _rates(shape, depth)[:-1])
@@ -100,20 +101,29 @@ def _fit_rates(cost: Cost, limit: float, num_patches: int, rates: Sequence[float
     return _fit(cost, limit, kept, num_patches)
 
 
-def _fit_few(cost: Cost, limit: float, num_patches: int, rates: Sequence[float]) -> list[int]:
-    """Tokens that leave each block when few blocks remove what all would remove since the one before."""
-    blocks = [int(place * len(rates) + 0.5) for place in PLACES]
+def in_few_blocks(depth: int) -> list[float]:
+    """SHAPE at every block, where few blocks remove what all would remove since the one before.
 
-    def kept(strength: float) -> list[int]:
-        gathered = [0.0] * len(rates)
-        for before, block in pairwise([-1, *blocks]):
-            gathered[block] = sum(rates[before + 1 : block + 1])
-        return _through(num_patches, [math.exp(-strength * rate) for rate in gathered])
+    Example:
+        >>> [block for block, rate in enumerate(in_few_blocks(12)) if rate]
+        [1, 3, 5, 8]
+    """
+    rates, gathered = _rates(SHAPE, depth), [0.0] * depth
+    for before, block in pairwise([-1, *_few_blocks(depth)]):
+        gathered[block] = sum(rates[before + 1 : block + 1])
+    return gathered
 
-    fitted = _weakest(cost, limit, kept)[0]
+
+def _few_blocks(depth: int) -> list[int]:
+    return [round(place * depth) for place in PLACES]
+
+
+def _fit_few(cost: Cost, limit: float, num_patches: int, depth: int) -> list[int]:
+    """Tokens that leave each block when they go in few, which are moved by a token or two to come near the limit."""
+    blocks, rates = _few_blocks(depth), in_few_blocks(depth)
+    fitted = _weakest(cost, limit, lambda s: _through(num_patches, [math.exp(-s * rate) for rate in rates]))[0]
     near = (_moved(fitted, blocks, moves) for moves in product(range(-2, 3), repeat=len(blocks)))
-    allowed = (counts for counts in near if _falls([num_patches, *counts]) and cost(counts) <= limit)
-    return max(allowed, key=cost)
+    return max((kept for kept in near if _falls([num_patches, *kept]) and cost(kept) <= limit), key=cost)
 
 
 def _moved(kept: Sequence[int], blocks: Sequence[int], moves: Sequence[int]) -> list[int]:
