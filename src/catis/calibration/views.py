@@ -21,8 +21,7 @@ ImagesLike = str | Path | Tensor | Iterable[Any]
 FEWEST = 8
 """Images below which nothing can be fitted and checked."""
 HELD_OUT = 4  # every fourth image
-CORRUPTED, HELD_OUT_CORRUPTED = 3, 2
-"""Every third image that is fitted is corrupted as well, and every second one held out: they decide, and are fewer."""
+CORRUPTED = 2  # every second image is seen corrupted as well
 NOISE, CONTRAST, BLUR = 0.18, 0.3, 2.0
 """Severity 3 of ImageNet-C's Gaussian noise and contrast, and a blur of 2 pixels."""
 
@@ -151,9 +150,8 @@ def _batches(
     images: Tensor, preprocessing: Preprocessing, batch_size: int, seed: int, turn: int, held_out: bool
 ) -> Iterator[View]:
     """Batches of images, each followed by some of its own, corrupted."""
-    every = HELD_OUT_CORRUPTED if held_out else CORRUPTED
-    noise, start = torch.Generator().manual_seed(seed + turn), turn % every
-    copies = slice(start, None, every)
+    noise, start = torch.Generator().manual_seed(seed + turn), turn % CORRUPTED
+    copies = slice(start, None, CORRUPTED)
     for batch in torch.split(images, batch_size):
         yield View(batch, held_out)
         if len(batch) > start:
