@@ -24,6 +24,7 @@ NUMBERS, TABLES = "tests/test_doc_numbers.py::", "tests/test_doc_tables.py::"
 TABLE_SOURCES = {
     "top-1 at r=23": f"{NUMBERS}test_the_table_of_the_readme",
     "KL, same share = 1": f"{TABLES}test_shapes_of_a_budget",
+    "KL, all blocks = 1": f"{TABLES}test_few_blocks_of_a_budget",
     "KL, cluster = 1": f"{TABLES}test_methods_of_a_budget",
     "rho_s": f"{NUMBERS}test_the_table_of_rho_s",
     "DeiT-Ti, r=23": f"{TABLES}test_rho_off_of_the_reduced_model",
