@@ -45,28 +45,9 @@ def test_what_waits_is_taken_back_in_the_middle(task, monkeypatch):
     """Steps that neither help nor harm leave the weights as they were."""
     monkeypatch.setattr(HeldOut, "closer", lambda *_: False)
     monkeypatch.setattr(HeldOut, "farther", lambda *_: False)
-    monkeypatch.setattr(HeldOut, "falls", lambda *_: False)
     outcome = calibrated_weights(*task)
     assert outcome.weights == {}
     assert outcome.shares == [0.0] * 6
-
-
-def test_what_waits_is_kept_in_the_middle_if_answers_come_closer_at_all(task, monkeypatch):
-    """Below the standard error too; the last half must pass it."""
-    monkeypatch.setattr(HeldOut, "closer", lambda *_: False)
-    monkeypatch.setattr(HeldOut, "farther", lambda *_: False)
-    monkeypatch.setattr(HeldOut, "falls", lambda *_: True)
-    outcome = calibrated_weights(*task)
-    assert outcome.shares == [1.0, 1.0, 1.0, 0.0, 0.0, 0.0]
-    assert {int(name.split(".")[1]) for name in outcome.weights} == {0, 1, 2}
-
-
-def test_falling_is_in_the_mean_and_the_standard_error_does_not_matter():
-    held = HeldOut({False: torch.tensor([1.0, 1.0, 1.0])})
-    little = {False: torch.tensor([0.0, 1.4, 1.4])}
-    assert held.falls(little)
-    assert not held.closer(little)
-    assert not held.falls({False: torch.tensor([0.0, 1.6, 1.6])})
 
 
 def test_a_later_step_that_helps_keeps_those_that_wait(task, monkeypatch):

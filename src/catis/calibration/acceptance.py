@@ -39,10 +39,6 @@ class HeldOut:
         gain, error = self._gain(apart)
         return gain > error and bool(apart[False].mean() <= self.now[False].mean())
 
-    def falls(self, apart: Apart) -> bool:
-        """Whether answers come closer at all."""
-        return self._gain(apart)[0] > 0
-
     def farther(self, apart: Apart) -> bool:
         """Whether answers go away by more than the standard error."""
         gain, error = self._gain(apart)
