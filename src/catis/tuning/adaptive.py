@@ -55,8 +55,8 @@ def adaptive_shape(
     """
     probe = VanillaProbe(model, theta or Catis())
     with evaluating(model), torch.inference_mode():
-        for one, other in paired_batches(model, clean, damaged, batch_size):
-            probe.step(one, other)
+        for whole, corrupted in paired_batches(model, clean, damaged, batch_size):
+            probe.step(whole, corrupted)
     rho_s = probe.consistency.compute()
     weights = shape_of([block.mean for block in rho_s["pairwise"]], probe.facts.windowed)
     return AdaptiveShape(tuple(weights), tuple(rho_s["pairwise"]), tuple(rho_s["fused"]))

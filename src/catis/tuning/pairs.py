@@ -24,7 +24,7 @@ def paired_batches(
     Example:
         >>> import torch
         >>> images = torch.zeros(3, 3, 8, 8)
-        >>> [len(one) for one, _ in paired_batches(nn.Linear(1, 1), images, images, batch_size=2)]
+        >>> [len(whole) for whole, _ in paired_batches(nn.Linear(1, 1), images, images, batch_size=2)]
         [2, 1]
     """
     if clean.ndim != 4 or clean.shape != damaged.shape or len(clean) == 0:

@@ -53,8 +53,8 @@ class SignalScan:
 
     def run(self, clean: Tensor, damaged: Tensor, batch_size: int = 16) -> list[SignalRow]:
         """One pass of the vanilla model over images and their corrupted versions; all rows, the default first."""
-        for one, other in paired_batches(self.model, clean, damaged, batch_size):
-            watch(self.model, Reduction(Observer()), torch.cat([one, other]), self._record)
+        for whole, corrupted in paired_batches(self.model, clean, damaged, batch_size):
+            watch(self.model, Reduction(Observer()), torch.cat([whole, corrupted]), self._record)
         theta = self.default
         if not self.facts.has_cls:  # the fused signal is s_nf whatever Theta says
             return [self._row(theta.gamma, theta.w_cls, theta.l_start)]

@@ -90,9 +90,9 @@ def pool_consistency(
         assert block.view is not None
         n, keys = len(block.tokens) // 2, block.view.metric().float()
         score = _score(block.view, theta)[:n].abs()
-        one, other = key_cosine(keys[:n]), key_cosine(keys[n:])
+        whole, corrupted = key_cosine(keys[:n]), key_cosine(keys[n:])
         for tau in TAU:
-            inside = pairwise_consistency(one, other, score <= tau).pool  # M of Eq. triage
+            inside = pairwise_consistency(whole, corrupted, score <= tau).pool  # M of Eq. triage
             assert inside is not None
             means.update(f"{tau}", block.index, inside)
 
