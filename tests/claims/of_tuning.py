@@ -123,6 +123,13 @@ claim(
 CLAIMS.append(
     Claim(
         "README.md",
+        "at which a ViT-B is right on {} % (vanilla {} %, a smaller image {} %)",
+        lambda: [top1("ViT-B", "0.5", what) for what in ("budget alone", "vanilla", "smaller image")],
+    )
+)
+CLAIMS.append(
+    Claim(
+        "README.md",
         "A ViT-Ti keeps {} % and a ViT-B {} % of its accuracy there",
         lambda: [run(model, "0.36")["of_vanilla"] for model in ("ViT-Ti", "ViT-B")],
     )
