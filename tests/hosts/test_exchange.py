@@ -87,7 +87,7 @@ def test_a_call_during_an_exchange_says_so(monkeypatch: pytest.MonkeyPatch) -> N
 
 def test_only_weights_matter_not_the_reduction() -> None:
     """A call ends with the reduction it began with while another thread applies a second one, fitted weights or not."""
-    data = torch.cat([batch for batch, _ in zoo.dataset("clean", "val", n=64).batches(32)])
+    data = torch.cat([batch for batch, _ in zoo.dataset("clean", "val", n=96).batches(32)])
     model = catis.apply(zoo.load("tiny-6"), "tome", r=[36, 28, 20, 15, 11, 0])
     reduced = run(model, data[:2])
     held = Held(model, data[:2])
