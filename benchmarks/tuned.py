@@ -1,7 +1,8 @@
 """Accuracy of tuned recipes beside the controls on images that tuned nothing: `tuned.py ASSETS RECIPES --out CSV`.
 
 ASSETS holds `load.py`, `weights/` and `images/` (docs/results.md). RECIPES holds MODEL/BUDGET folders that `catis tune`
-wrote from the first half of the images, in the order of the SHA-256 of their names; the second half judges here.
+wrote from the first half of the images, in the order of the SHA-256 of their names; the second half judges here. An
+empty folder gets the rows that need no recipe.
 """
 
 import argparse
@@ -84,9 +85,10 @@ def right(
 
 
 def forms(handle: hosts.Handle, recipe: Path, budget: float):
-    loaded = load_recipe(recipe)
-    yield "tuned", loaded.reduction, loaded.correction
-    yield "tuned, not calibrated", loaded.reduction, None
+    if any(recipe.iterdir()):
+        loaded = load_recipe(recipe)
+        yield "tuned", loaded.reduction, loaded.correction
+        yield "tuned, not calibrated", loaded.reduction, None
     yield "budget alone", handle.bind(Reduction.of(budget=budget)), None
     for name, reduction in controls_at(handle, budget).items():
         yield name, reduction, None

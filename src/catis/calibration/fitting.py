@@ -97,9 +97,9 @@ class BlockFit:
     def _whole(self, stream: Stream) -> Vanilla:
         """The block as it was on the vanilla tokens of a batch, at the input size and at the model's own."""
         vanilla = self._vanilla(stream.vanilla, self.positions)
-        return (
-            vanilla if stream.full is None else vanilla._replace(full=self._vanilla(stream.full, self.full_positions))
-        )
+        if stream.full is None:
+            return vanilla
+        return vanilla._replace(full=self._vanilla(stream.full, self.full_positions))
 
     def _vanilla(self, tokens: Tensor, positions: Tensor | None) -> Vanilla:
         features, readers = self.parts.norm(tokens), self.linears.attention[:-1]

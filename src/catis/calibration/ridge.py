@@ -35,11 +35,10 @@ class NormalEquations:
     def __init__(
         self, inputs: int, outputs: int, *, intercept: bool = True, device: torch.device | None = None
     ) -> None:
-        wide = {"dtype": torch.float64, "device": device}
-        self._square = torch.zeros(inputs + 1, inputs + 1, **wide)  # type: ignore[arg-type]
-        self._cross = torch.zeros(inputs + 1, outputs, **wide)  # type: ignore[arg-type]
+        self._square = torch.zeros(inputs + 1, inputs + 1, dtype=torch.float64, device=device)
+        self._cross = torch.zeros(inputs + 1, outputs, dtype=torch.float64, device=device)
         self._intercept, self.inputs, self.outputs = float(intercept), inputs, outputs
-        self._errors = torch.zeros(outputs, **wide)  # type: ignore[arg-type]
+        self._errors = torch.zeros(outputs, dtype=torch.float64, device=device)
 
     def add(self, rows: Tensor, errors: Tensor, weights: Tensor) -> None:
         """Add (n, inputs) rows, the (n, outputs) errors to explain, and (n,) weights."""

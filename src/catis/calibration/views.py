@@ -159,10 +159,10 @@ def _batches(
 
 
 def both_views(
-    images: Tensor, preprocessing: Preprocessing, seed: int = 0, start: int = 0
+    images: Tensor, preprocessing: Preprocessing, seed: int = 0
 ) -> tuple[tuple[Tensor, Tensor], tuple[Tensor, Tensor]]:
     """Images as they are, and every second one flipped and corrupted; of each, before and after corruption."""
-    flipped = images[start::2].flip(-1)
+    flipped = images[::CORRUPTED].flip(-1)
     return (images, images), (flipped, _damaged(flipped, preprocessing, torch.Generator().manual_seed(seed)))
 
 

@@ -24,7 +24,7 @@ from catis.tuning.objective import Objective, Split
 from catis.tuning.questions import Answer, Trial
 from catis.tuning.search import Finding, Search
 
-PASSES, DECIDING_PASSES = (1.0, 8.0), (3.0, 36.0)
+PASSES, DECIDING_PASSES = (1.0, 9.0), (2.0, 36.0)
 """Vanilla passes that an image costs in a calibration, and those of the reduced model on top, fitted or deciding: it is
 seen clean and corrupted, and one that decides flipped as well."""
 FITTED = 0.4

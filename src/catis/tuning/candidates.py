@@ -33,7 +33,7 @@ SHAPES: dict[str, tuple[float, ...]] = {
 
 @dataclass(frozen=True)
 class Candidate:
-    """One choice; by default what `catis.apply(model, budget=...)` does."""
+    """One choice; by default what `catis.apply(model, budget=...)` does, with tokens going in all blocks."""
 
     method: str = BUDGET_METHOD  # name of the method
     options: Mapping[str, Any] = field(default_factory=dict)  # of the method
