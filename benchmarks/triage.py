@@ -46,13 +46,15 @@ def main() -> None:
     parser.add_argument("--budget", type=float, required=True)
     parser.add_argument("--theta", action="append", nargs=2, default=[], metavar=("NAME", "RECIPE"))
     parser.add_argument("--out", type=Path, required=True)
+    parser.add_argument("--only", nargs="*", help="only these rows; catis always")
+    parser.add_argument("--bfloat16", action="store_true", help="compute in bfloat16, all rows alike")
     parser.add_argument("--show", action="store_true", help="print the table of docs/tuning.md, measure nothing")
     given = parser.parse_args()
     if given.show:
         show(given.out, "catis")
         return
     handle, inputs, labels = judged(given.assets, given.model, "clean")
-    whole = right(handle.model, inputs, labels)
+    whole = right(handle.model, inputs, labels, given.bfloat16)
     reduction = load_recipe(given.recipe).reduction
     first, vanilla = None, macs_of(handle, Reduction.none())
     with given.out.open("a", newline="") as file:
@@ -60,13 +62,16 @@ def main() -> None:
         if not file.tell():
             writer.writerow([name.replace("smaller", "catis") for name in COLUMNS])
         for what, method in methods([(name, Path(path)) for name, path in given.theta]):
+            if given.only and what not in ("catis", *given.only):
+                continue
             made = handle.bind(replace(reduction, method=method))
             with handle.installed(made):
-                own = right(handle.model, inputs, labels)
+                own = right(handle.model, inputs, labels, given.bfloat16)
             first = own if first is None else first
             share = round(macs_of(handle, made) / vanilla, 4)
             row = [given.model, given.budget, "clean", what, share, len(own), *interval(own)]
-            row += [round(100 * float(own.float().mean() / whole.float().mean()), 1), *against(own, first), "float32"]
+            row += [round(100 * float(own.float().mean() / whole.float().mean()), 1), *against(own, first)]
+            row += ["bfloat16" if given.bfloat16 else "float32"]
             print(*row, flush=True)
             writer.writerow(row)
 

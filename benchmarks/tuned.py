@@ -8,6 +8,7 @@ empty folder gets the rows that need no recipe.
 import argparse
 import csv
 import hashlib
+import json
 import runpy
 from pathlib import Path
 
@@ -25,6 +26,7 @@ from catis.report.chart import Panel, draw
 from catis.report.colours import style_of
 from catis.report.marks import Line
 from catis.tuning.at_budget import macs_of
+from catis.tuning.candidates import Candidate, Space
 from catis.tuning.controls import constant_r, controls_at
 
 CORRUPTIONS = ("gaussian_noise", "contrast", "jpeg_compression", "pixelate")
@@ -93,6 +95,10 @@ def forms(handle: hosts.Handle, recipe: Path, budget: float):
     for name, reduction in controls_at(handle, budget).items():
         yield name, reduction, None
     yield "constant r, mctf", constant_r(handle, budget, create_method("mctf")), None
+    measured = recipe / "tune.json"
+    counts = json.loads(measured.read_text())["kept"][recipe.name].get("adaptive") if measured.exists() else None
+    if counts is not None:
+        yield "adaptive", Space(handle, budget).reduction(Candidate("tome", kept=tuple(counts))), None
 
 
 def main() -> None:

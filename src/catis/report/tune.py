@@ -25,7 +25,8 @@ CAPTION = (
 SCHEDULES = ("tuned", "adaptive", "same share", "constant r")
 SCHEDULE_CAPTION = (
     "Patch tokens that leave each block, how fast they go, and rho_s: how well the ranking of pairs (pairwise) and of "
-    "single tokens (fused) survives noise. The paper's rule, adaptive, spends where pairwise rho_s is high."
+    "single tokens (fused) survives noise. The paper's rule, adaptive, spends where pairwise rho_s is high. Patches "
+    "that a smaller input never has count as removed in the first block."
 )
 
 

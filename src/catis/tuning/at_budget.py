@@ -63,7 +63,7 @@ class Images:
         """Run the vanilla model on all of them."""
         how: dict[str, Any] = {"batch_size": batch_size, "seed": seed}
         sizes = input_sizes(hosts.find(model)) if "size" in levers else [None]
-        chosen = how | {"sizes": ends_of(sizes)}
+        chosen = how | {"sizes": sizes}
         return cls(
             split,
             preprocessing,
@@ -154,7 +154,7 @@ def _trial(model: nn.Module, images: Images, fitted: int, cost: _Cost, seed: int
     split, held_out = images.split, images.split.choose[: max(FEWEST, fitted // 2)]
     batches = list(views(split.fit[:fitted], images.preprocessing, batch_size, seed, held_out=held_out, thorough=True))
     unseen = split.fit[fitted:SEARCHED] if len(split.fit) >= 2 * fitted else split.choose
-    how: dict[str, Any] = {"batch_size": batch_size, "seed": seed, "sizes": ends_of(images.sizes)}
+    how: dict[str, Any] = {"batch_size": batch_size, "seed": seed, "sizes": images.sizes}
     judge = Objective(model, unseen, images.preprocessing, restored=True, **how)
 
     def distance(reduction: Reduction) -> float:
@@ -209,8 +209,3 @@ def input_sizes(handle: Handle) -> list[int | None]:
         return [None]
     patch = side // round(patches**0.5)
     return [None, *(side - patch * step for step in range(1, STEPS) if side - patch * step >= side // 2)]
-
-
-def ends_of(sizes: Sequence[int | None]) -> Sequence[int | None]:
-    """The largest and the smallest input size, which vanilla's answers are averaged over."""
-    return [*sizes[:1], *sizes[1:][-1:]]

@@ -165,10 +165,12 @@ class Search:
             self.best = Finding(candidate, self.space.reduction(candidate), self._value(candidate, "choose", None))
 
     def _best_size(self, best: Candidate, sizes: Sequence[int | None]) -> Candidate:
-        """A candidate at the best input size, among those that are not farther from vanilla than its own."""
-        own, *smaller = [replace(best, size=size) for size in sizes]
-        before = self._value(own, "choose", None)
-        return self._best_calibrated([own, *(c for c in smaller if self._value(c, "choose", None) <= before)])
+        """A candidate at the best input size, however far from vanilla it is before it is calibrated.
+
+        Answers to corrupted images decide too, and are compared with those to the images before: a smaller input takes
+        noise off, which looks like a loss beside what vanilla makes of the noise.
+        """
+        return self._best_calibrated([replace(best, size=size) for size in sizes])
 
     def _best_calibrated(self, candidates: Sequence[Candidate]) -> Candidate:
         """The candidate that is best once it is calibrated for a moment; without calibration, as it is.
