@@ -56,6 +56,7 @@ def main() -> None:
     parser.add_argument("--model", required=True)
     parser.add_argument("--budget", type=float, required=True)
     parser.add_argument("--out", type=Path, required=True)
+    parser.add_argument("--only", nargs="*", help="only these rows")
     parser.add_argument("--show", action="store_true", help="print the table of docs/tuning.md, measure nothing")
     given = parser.parse_args()
     if given.show:
@@ -74,6 +75,7 @@ def main() -> None:
     controls["same share, catis"] = Space(handle, given.budget).reduction(Candidate("catis", shape=SAME_SHARE))
     forms += [(what, made, None) for what, made in controls.items()]
     forms += [(f"{what}, calibrated", made, "fit") for what, made in controls.items()]
+    forms = [form for form in forms if not given.only or form[0] in given.only]
     measure(given, handle, forms, seen, inputs, labels)
 
 

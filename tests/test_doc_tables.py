@@ -7,7 +7,7 @@ import pytest
 
 from catis.core.budget import SHAPE
 from catis.tuning.candidates import SHAPES
-from tests.test_doc_numbers import ROOT, SHORT, page, read, tables
+from tests.test_doc_numbers import ROOT, SHORT, budget_cell, page, read, tables
 
 PROBED = {"ToMe": "tome", "MCTF": "mctf", "PiToMe": "pitome", "CATIS": "catis"}
 
@@ -191,9 +191,18 @@ def test_forms_of_a_tuned_recipe(file, other):
             if run is None:
                 assert cell == "-"
                 continue
-            points = next(run[name] for name in run if name.startswith("against_"))
-            against = f" ({float(points):+.1f}{'*' if float(run['p']) < 0.05 else ''})"
-            assert cell == f"{float(run['top1']):.1f}{'' if what in ('vanilla', other) else against}", (what, model)
+            assert cell == budget_cell(run, other), (what, model)
+
+
+def test_theta_by_both_objectives():
+    head, *rows = table_of("docs/tuning.md", "model, chosen by")
+    runs = {(run["model"], run["objective"]): run for run in read("theta.csv")}
+    assert len(rows) == len(runs) == 6
+    columns = [*head[1:-2], "kl", "agreement"]
+    for name, *cells in rows:
+        model, objective = name.split(", ")
+        for cell, column in zip(cells, columns, strict=True):
+            assert_rounded(cell, runs[SHORT[model], objective][column])
 
 
 def test_agreement_of_int8_files():

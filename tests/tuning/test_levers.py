@@ -62,10 +62,12 @@ def space():
     return Remembered(hosts.find(zoo.load("tiny-6")), 0.5)
 
 
-def searched(space, levers, seed=0, file=None, tell=None, names=OPERATORS, calibrated=None):
+def searched(space, levers, seed=0, file=None, tell=None, names=OPERATORS, calibrated=None, allowed=None):
     """What a search with these levers looked at, and what came out."""
     made = Made()
     journal, allowance = Journal(file, {}), Allowance(60)
+    if allowed is not None:
+        allowed.append(allowance)
     trial = Trial(1.0, calibrated or made.value) if "calibration" in levers else None
     search = Search(
         space, made, made, journal, allowance, levers=levers, methods=names, seed=seed, trial=trial, tell=tell,
@@ -128,6 +130,20 @@ def test_an_input_size_that_only_calibration_makes_the_best_is_chosen(space):
     for best in sizes:
         _, finding = searched(space, LEVERS, calibrated=lambda reduction, best=best: reduction.input_size != best)
         assert finding.reduction.input_size == best
+
+
+def test_a_size_that_is_known_to_be_the_best_is_kept_when_the_time_is_over(space):
+    """The clock ends the search right after the smaller size was calibrated."""
+
+    sizes, allowed = input_sizes(space.handle), []
+
+    def calibrated(reduction):
+        if reduction.input_size == sizes[1]:
+            allowed[0].used = allowed[0].total
+        return reduction.input_size != sizes[1]
+
+    _, finding = searched(space, LEVERS, calibrated=calibrated, allowed=allowed)
+    assert finding.reduction.input_size == sizes[1]
 
 
 def test_nothing_may_be_chosen(space):

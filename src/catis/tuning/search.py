@@ -137,10 +137,10 @@ class Search:
         self._accept(ranked[0])  # the clock may end it at any time: what is known by then is kept
         leaders = [self._with_best_options(leader) for leader in self._leaders(ranked)]
         self._accept(leaders[0])
-        best = self._best_calibrated(leaders)
-        self._take(best)
-        if "size" in self.levers:
-            self._take(self._best_size(best, sizes))
+        self._take_best_calibrated(leaders)
+        assert self.best is not None
+        if "size" in self.levers:  # however far from vanilla a size is before: answers to corrupted images decide too
+            self._take_best_calibrated([replace(self.best.candidate, size=size) for size in sizes])
         self._start = self.best
 
     def _leaders(self, ranked: Sequence[Candidate]) -> list[Candidate]:
@@ -160,29 +160,26 @@ class Search:
         return self._rank([replace(best, gain=gain) for gain in GAINS], SOME, "gain of the size term")[0]
 
     def _take(self, candidate: Candidate) -> None:
-        """Go on from a candidate, whatever it is worth before it is calibrated."""
+        """Go on from a candidate, whatever it is worth before it is calibrated; that costs nothing, it was chosen."""
         if self.best is None or candidate != self.best.candidate:
-            self.best = Finding(candidate, self.space.reduction(candidate), self._value(candidate, "choose", None))
+            (distance,) = self._worth.of([candidate], "choose", None, free=True)
+            self.best = Finding(candidate, self.space.reduction(candidate), distance)
 
-    def _best_size(self, best: Candidate, sizes: Sequence[int | None]) -> Candidate:
-        """A candidate at the best input size, however far from vanilla it is before it is calibrated.
-
-        Answers to corrupted images decide too, and are compared with those to the images before: a smaller input takes
-        noise off, which looks like a loss beside what vanilla makes of the noise.
-        """
-        return self._best_calibrated([replace(best, size=size) for size in sizes])
-
-    def _best_calibrated(self, candidates: Sequence[Candidate]) -> Candidate:
-        """The candidate that is best once it is calibrated for a moment; without calibration, as it is.
+    def _take_best_calibrated(self, candidates: Sequence[Candidate]) -> None:
+        """Go on from the candidate that is best once it is calibrated for a moment; without calibration, as it is.
 
         Methods and input sizes differ in how much calibrated weights make good: what was evicted or never seen is gone.
+        A better one is taken as soon as it is known, for the clock may end it at any time.
         """
-        if len(candidates) == 1:
-            return candidates[0]
-        if not self._worth.calibrates:
-            return self._rank(candidates, SOME, "the best starts")[0]
-        self._say("the best starts, calibrated for a moment")
-        return min(candidates, key=self._worth.tried)
+        if len(candidates) > 1 and not self._worth.calibrates:
+            candidates = self._rank(candidates, SOME, "the best starts")
+        best = candidates[0]
+        self._take(best)
+        for other in candidates[1:] if self._worth.calibrates else ():
+            self._say("the best starts, calibrated for a moment")
+            if self._worth.tried(best) > self._worth.tried(other):
+                best = other
+                self._take(best)
 
     def _variants(self, candidate: Candidate) -> list[Candidate]:
         """The same with other options: Theta of CATIS, weights inside a group."""
