@@ -33,6 +33,8 @@ CORRUPTIONS = ("gaussian_noise", "contrast", "jpeg_compression", "pixelate")
 """Calibration sees noise and low contrast of its own making; the other two it never sees."""
 VIEWS = {"clean": None, **{f"{name} 3": (name, 3) for name in CORRUPTIONS}}
 NAMES = {"deit_tiny_patch16_224": "DeiT-Ti", "vit_tiny_patch16_224": "ViT-Ti", "vit_base_patch16_224": "ViT-B"}
+SMALL = 192
+"""A smaller input together with a budget: two patches a side fewer."""
 COLUMNS = [
     "model",
     "budget",
@@ -92,6 +94,8 @@ def forms(handle: hosts.Handle, recipe: Path, budget: float):
         yield "tuned", loaded.reduction, loaded.correction
         yield "tuned, not calibrated", loaded.reduction, None
     yield "budget alone", handle.bind(Reduction.of(budget=budget)), None
+    if budget <= 0.5:  # above, that many pixels alone are within the budget, or nearly
+        yield f"budget, {SMALL} pixels", handle.bind(Reduction.of(budget=budget, input_size=SMALL)), None
     for name, reduction in controls_at(handle, budget).items():
         yield name, reduction, None
     yield "constant r, mctf", constant_r(handle, budget, create_method("mctf")), None

@@ -40,10 +40,10 @@ def made_up(agreement, interrupted=()):
     return tune
 
 
-def wished(goal, folder, model=None):
+def wished(goal, folder, model=None, **how):
     return tune_for(
         goal, model or zoo.load("tiny-6"), IMAGES, preprocessing=Preprocessing((96, 96)), minutes=1, limit=None,
-        output=folder,
+        output=folder, **how,
     )  # fmt: skip
 
 
@@ -55,6 +55,20 @@ def test_the_recipe_that_is_written_is_the_cheapest_that_is_allowed(monkeypatch,
     assert load_recipe(tmp_path / "out").reduction == Reduction.of("tome", r=58)
     points = json.loads((tmp_path / "out" / "tune.json").read_text())["points"]
     assert [point["recipe"] for point in points] == [".", "", ""]
+
+
+@pytest.mark.parametrize(("goal", "left"), [(Goal(drop=0.08), {"gain", "size"}), (Goal(budgets=(0.5,)), {"gain"})])
+def test_for_agreement_with_vanilla_the_input_keeps_its_size(goal, left, monkeypatch, tmp_path):
+    asked, tune = [], made_up(lambda budget: 0.99)
+
+    def listening(model, images, *, budget, **how):
+        asked.append(set(how["without"]))
+        return tune(model, images, budget=budget if goal.drop else budget[0], **how)
+
+    monkeypatch.setattr(goals, "tune", listening)
+    wished(goal, tmp_path / "out", without=["gain"])
+    assert asked
+    assert all(without == left for without in asked)
 
 
 def test_when_nothing_is_allowed_it_is_said_and_nothing_is_written(monkeypatch, tmp_path):

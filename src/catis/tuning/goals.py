@@ -58,6 +58,8 @@ def tune_for(
 
     if goal.drop is not None:
         _check_classes(model, prepared[:1])
+        # another input size answers as well, but not alike: agreement is with vanilla at its own
+        how["without"] = {*how.get("without", ()), "size"}
         tuning = cheapest_within(goal.drop, round(JUDGE * len(prepared)), tune_at, reachable(hosts.find(model)))
     elif goal.speedup is not None:
         tuning = tune_at(budget_for_speedup(model, goal.speedup), 1)
