@@ -1,6 +1,7 @@
 """The rows of a tuning's table: controls with and without calibration, the paper's Theta, the paper's schedule."""
 
 import json
+from types import SimpleNamespace
 
 import pytest
 from typer.testing import CliRunner
@@ -8,10 +9,16 @@ from typer.testing import CliRunner
 import catis
 from catis import hosts, zoo
 from catis.cli import app
+from catis.data.preprocessing import Preprocessing
 from catis.errors import CatisError
+from catis.recipes import Made
 from catis.report.tune import tune_page
 from catis.tuning import judging
+from catis.tuning.at_budget import Tuned
 from catis.tuning.candidates import Candidate, Space
+from catis.tuning.objective import Objective
+from catis.tuning.result import Tuning
+from catis.tuning.search import Finding
 
 CONTROLS = ["smaller image", "constant r", "same share", "random removal", "adaptive"]
 
@@ -50,6 +57,24 @@ def test_the_page_has_the_curve_with_all_rows_and_one_answer(compared):
     assert page.count("of the multiply-adds the model gives") == 1
     assert "Where the tokens go" in page
     assert "rho_s" in page
+
+
+@pytest.mark.parametrize("size", [None, 80])
+def test_vanilla_fed_what_the_recipe_feeds_has_a_row(size, images):
+    """Agreement is with vanilla at its own size; at another one vanilla does not wholly agree with itself."""
+    handle = hosts.find(zoo.load("tiny-6"))
+    judge = Objective(handle.model, images[:32], Preprocessing((96, 96)), damaged=False)
+    candidate = Candidate(size=size)
+    found = Finding(candidate, Space(handle, 0.5).reduction(candidate), 0.1)
+    tuning, tuned = Tuning("Model", "", {"judge": 32}), Tuned(found, None, 0.2, 0.1, 0.5, 1.0, False, False)
+    judging.add_tuned(tuning, handle, 0.5, tuned, SimpleNamespace(judge=judge), Made("a test"), alone=True)
+    rows = {point.kind: point for point in tuning.points}
+    assert list(rows) == (["tuned"] if size is None else ["tuned", "vanilla, 80 pixels"])
+    if size is not None:
+        fed = rows["vanilla, 80 pixels"]
+        assert fed.kl > 0
+        assert 0.5 < fed.macs_share < 0.9
+        assert rows["tuned"].macs_share <= 0.5
 
 
 def test_without_calibration_it_is_said_that_the_controls_have_none(images, quick):

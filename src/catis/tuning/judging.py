@@ -52,7 +52,7 @@ def adaptive_rule(tuning: Tuning, handle: Handle, pair: tuple[Tensor, Tensor]) -
 def add_tuned(
     tuning: Tuning, handle: Handle, budget: float, tuned: Tuned, images: Images, made: Made, alone: bool
 ) -> None:
-    """Judge what came out at a budget, with and without calibrated weights, and add its recipe and its points."""
+    """Judge what came out at a budget, without calibrated weights too, and add its recipe and its points."""
     reduction, correction = tuned.finding.reduction, tuned.correction
     row = _Judged(handle, images, budget)
     point = replace(row.point("tuned", reduction, correction), recipe="." if alone else f"{budget:g}")
@@ -71,6 +71,9 @@ def add_tuned(
     tuning.points.append(point)
     if correction is not None:
         tuning.points.append(row.point("tuned, not calibrated", reduction))
+    if reduction.input_size is not None:  # at another input size even vanilla disagrees with itself: how much is told
+        fed = handle.bind(replace(Reduction.none(), input_size=reduction.input_size))
+        tuning.points.append(row.point(f"vanilla, {reduction.input_size} pixels", fed))
     if tuned.stopped_by_clock:
         tuning.said.append(f"budget {budget:g}: the clock ended the search; a longer --minutes may do better")
 
