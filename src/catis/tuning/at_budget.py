@@ -36,7 +36,7 @@ TRIED = 64
 SEARCHED = 256
 """Images that the search looks at, at the most; the calibration takes all."""
 STEPS = 3
-"""Input sizes that are tried: the model's own, and fewer and fewer patches a side."""
+"""Input sizes that are tried: the model's own, and fewer patches a side."""
 
 
 @dataclass(frozen=True)
@@ -202,10 +202,13 @@ def _calibrate(
 
 
 def input_sizes(handle: Handle) -> list[int | None]:
-    """The model's own input size (None), and where it can be fed smaller ones, fewer patches a side each."""
+    """The model's own input size (None), and where it can be fed smaller ones, some patches a side fewer.
+
+    The smallest comes first: if the clock ends the comparison, the ends are known.
+    """
     shape = handle.example_shape(1)
     side, patches = shape[-1], handle.cost().num_patches
     if handle.fixed_size() or len(shape) != 4 or shape[-2] != side or round(patches**0.5) ** 2 != patches:
         return [None]
     patch = side // round(patches**0.5)
-    return [None, *(side - patch * step for step in range(1, STEPS) if side - patch * step >= side // 2)]
+    return [None, *(side - patch * step for step in range(STEPS - 1, 0, -1) if side - patch * step >= side // 2)]
