@@ -31,13 +31,13 @@ def main() -> None:
         writer.writerow(COLUMNS)
         for name in NAMES:
             for objective in ("rho_s", "fidelity"):
-                if (given.recipes / name / objective).is_dir():
+                if (given.recipes / name / objective / "tune.json").exists():
                     writer.writerow([name, objective, *row(given.recipes / name / objective)])
 
 
 def row(folder: Path) -> list[object]:
     """Budget, Theta, what the paper's procedure measured where it chose, and what the images that judge say."""
-    options = load_recipe(folder).reduction.method.options
+    options = load_recipe(folder).reduction.options
     content = json.loads((folder / "tune.json").read_text())
     point = next(point for point in content["points"] if point["kind"] == "tuned")
     told = content.get("theta") or {}
@@ -49,11 +49,13 @@ def row(folder: Path) -> list[object]:
 def show(file: Path) -> None:
     with file.open(newline="") as rows:
         runs = list(csv.DictReader(rows))
-    print("| model, chosen by |", " | ".join(THETA), "| KL | same class, % |")
-    print("|---" * (len(THETA) + 3) + "|")
+    print("| model, chosen by |", " | ".join(THETA), "| KL | same class, % | n |")
+    print("|---" * (len(THETA) + 4) + "|")
     for run in runs:
         values = " | ".join(f"{float(run[name]):g}" for name in THETA)
-        print(f"| {NAMES[run['model']]}, {run['objective']} | {values} | {run['kl']} | {run['agreement']} |")
+        print(
+            f"| {NAMES[run['model']]}, {run['objective']} | {values} | {run['kl']} | {run['agreement']} | {run['n']} |"
+        )
 
 
 if __name__ == "__main__":
