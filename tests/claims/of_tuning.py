@@ -122,7 +122,7 @@ claim(
 )
 claim(
     "ViT-B at {} keeps {} % of vanilla's accuracy, {} points ahead of the smaller image (p {}); the aim was {} %. "
-    "Its recipe feeds 192 pixels, which pays under noise; one that kept 224, of the code before, had {} % on clean "
+    "Its recipe feeds 192 pixels; one that kept 224, of the code before, had {} % on clean "
     "images. Under noise it has {} %, vanilla {} %, the smaller image {} %, ToMe at constant r {} %",
     lambda: [
         0.36,
