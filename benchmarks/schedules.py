@@ -53,9 +53,9 @@ def rows(folder: Path):
     content, kept = read(folder)
     rho_s = [block["mean"] for block in content["rho_s"]["pairwise"]]
     points = {point["kind"]: point for point in content["points"]}
-    side = load_recipe(folder).reduction.input_size
+    own = kept["tuned"][0] + load_recipe(folder).to_json()["r"][0]  # a smaller input has fewer patches
     for what in (name for name in SHOWN if name in kept):
-        patches = kept["vanilla"][0] if side is None or what != "tuned" else (side // 16) ** 2
+        patches = own if what == "tuned" else kept["vanilla"][0]
         rates = removal_rates(kept[what], patches)[:-1]  # the last block removes nothing: the head does not read it
         rank = spearmanr(rates, rho_s[:-1]).statistic if len(set(rates)) > 1 else float("nan")
         point = points[what]
