@@ -10,6 +10,7 @@ import pytest
 import torch
 
 import catis
+from catis import zoo
 from catis.core.reduction import Reduction
 from catis.hosts.swap import Reduced
 
@@ -205,6 +206,18 @@ def test_autocast(method):
     with torch.no_grad():
         cosine = torch.nn.functional.cosine_similarity(out.float(), model(x))
     assert (cosine > 0.9).all()
+
+
+@pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16, torch.float64])
+def test_another_precision_at_another_input_size(dtype):
+    """PyTorch resizes no images of half precision on CPUs; float64 keeps its own."""
+    model = catis.apply(zoo.load("tiny-6"), budget=0.5, input_size=88)
+    x = torch.randn(4, 3, 96, 96, generator=torch.Generator().manual_seed(0))
+    with torch.no_grad():
+        expected = model(x)
+        out = model.to(dtype)(x.to(dtype))
+    assert out.dtype == dtype
+    assert (torch.nn.functional.cosine_similarity(out.float(), expected) > 0.98).all()
 
 
 @pytest.mark.parametrize("method", METHODS)

@@ -62,9 +62,9 @@ def space():
     return Remembered(hosts.find(zoo.load("tiny-6")), 0.5)
 
 
-def searched(space, levers, seed=0, file=None, tell=None, names=OPERATORS, calibrated=None, allowed=None):
+def searched(space, levers, seed=0, file=None, tell=None, names=OPERATORS, calibrated=None, allowed=None, made=None):
     """What a search with these levers looked at, and what came out."""
-    made = Made()
+    made = made or Made()
     journal, allowance = Journal(file, {}), Allowance(60)
     if allowed is not None:
         allowed.append(allowance)
@@ -130,6 +130,21 @@ def test_an_input_size_that_only_calibration_makes_the_best_is_chosen(space):
     for best in sizes:
         _, finding = searched(space, LEVERS, calibrated=lambda reduction, best=best: reduction.input_size != best)
         assert finding.reduction.input_size == best
+
+
+@pytest.mark.parametrize("levers", [LEVERS, [lever for lever in LEVERS if lever != "calibration"]], ids=len)
+@pytest.mark.parametrize(("nearer", "chosen"), [(1.02, False), (1.07, True)])
+def test_pixels_are_not_given_up_for_what_may_be_chance(nearer, chosen, levers, space):
+    """A smaller input must be 3 % nearer for each patch a side that it has fewer; the smallest has two fewer."""
+    smallest = min(size for size in input_sizes(space.handle) if size is not None)
+
+    def value(reduction):
+        return 1 / nearer if reduction.input_size == smallest else 1.0 if reduction.input_size is None else 1.1
+
+    made = Made()
+    made.value = value
+    _, finding = searched(space, levers, made=made, calibrated=value)
+    assert (finding.reduction.input_size == smallest) == chosen
 
 
 def test_a_size_that_is_known_to_be_the_best_is_kept_when_the_time_is_over(space):

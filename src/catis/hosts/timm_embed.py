@@ -50,7 +50,8 @@ def resized(images: Tensor, side: int) -> Tensor:
         >>> resized(torch.zeros(1, 3, 8, 8), 4).shape
         torch.Size([1, 3, 4, 4])
     """
-    return F.interpolate(images, (side, side), mode="bicubic", antialias=True, align_corners=False)
+    whole = images if images.dtype == torch.float64 else images.float()  # PyTorch has no half precision of it on CPUs
+    return F.interpolate(whole, (side, side), mode="bicubic", antialias=True, align_corners=False).to(images.dtype)
 
 
 def refuse_grid(reduction: Reduction) -> None:

@@ -4,19 +4,20 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 import torch
 from torch import Tensor, nn
 
 from catis import hosts
-from catis.calibration.answers import answer_of, distances
+from catis.calibration.answers import distances
 from catis.calibration.views import both_views
 from catis.core.reduction import Reduction
 from catis.data.preprocessing import Preprocessing
 from catis.diagnostics.estimates import wilson
 from catis.errors import CatisError
 from catis.hosts.correction import Correction
+from catis.tuning.teacher import answer_to, vanilla_answers
 
 FEWEST = 20
 """Images below which there is nothing left to choose and judge with."""
@@ -79,8 +80,7 @@ class Objective:
         seed: Of the corrupted views.
         damaged: Whether corrupted views are looked at besides the clean ones.
         restored: Whether vanilla answers to corrupted views as to the images before, as calibration aims at.
-        sizes: Input sizes over which vanilla's answers are averaged, None for the model's own. Each has the chance of
-            its own grid of patches in it: beside answers at one size, every other size would look worse than it is.
+        sizes: Input sizes over which vanilla's answers are averaged, None for the model's own.
     """
 
     def __init__(
@@ -105,7 +105,9 @@ class Objective:
         self._corrupted = torch.cat([(whole != seen).flatten(1).any(1) for whole, seen in pairs])
         with torch.inference_mode():
             shown = [whole if restored else seen for whole, seen in pairs]
-            self._answers = [self._vanilla(batch, sizes) for batch in shown]
+            seen_corrupted = torch.zeros_like(self._corrupted) if restored else self._corrupted
+            answers, are_logits = vanilla_answers(self.handle, shown, seen_corrupted, sizes)
+            self._answers = [(answer, are_logits) for answer in answers]
         self.counts = [len(batch) for batch in self._batches]
 
     def distance(self, reduction: Reduction, views: int | None = None, correction: Correction | None = None) -> float:
@@ -164,26 +166,11 @@ class Objective:
     def _compare(self, views: int | None) -> list[tuple[tuple[Tensor, bool], Tensor]]:
         pairs, seen = [], 0
         for batch, answer in zip(self._batches, self._answers, strict=True):
-            pairs.append((answer, answer_of(self.handle, self._run(batch))[0]))
+            pairs.append((answer, answer_to(self.handle, batch)[0]))
             seen += len(batch)
             if views is not None and seen >= views:
                 break
         return pairs
-
-    def _vanilla(self, batch: Tensor, sizes: Sequence[int | None]) -> tuple[Tensor, bool]:
-        """What the vanilla model says of a batch, averaged over input sizes: log probabilities, or features."""
-        answers = []
-        for size in sizes:
-            with self.handle.installed(self.handle.bind(replace(Reduction.none(), input_size=size))):
-                answers.append(answer_of(self.handle, self._run(batch)))
-        if len(answers) == 1:
-            return answers[0]
-        stacked, are_logits = torch.stack([answer for answer, _ in answers]), answers[0][1]
-        return (stacked.log_softmax(-1).logsumexp(0) if are_logits else stacked.mean(0)), are_logits
-
-    def _run(self, batch: Tensor) -> object:
-        weight = next(self.handle.model.parameters())
-        return self.handle.model(batch.to(weight.device, weight.dtype))
 
 
 def _in_turn(images: Tensor, preprocessing: Preprocessing, batch_size: int, seed: int) -> list[tuple[Tensor, Tensor]]:

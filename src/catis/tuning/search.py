@@ -30,6 +30,9 @@ NEAR = 1.3
 """How much farther from vanilla the second best method may be before calibration and still be looked at after it."""
 GAINS = (1.0, 0.75, 0.6)
 """Gains of the size term to start from; on the models that were measured less than 1 was better."""
+SMALLER = 1.03
+"""How much nearer to vanilla a smaller input must be, for each patch a side that it has fewer: pixels are not given up
+for what may be chance."""
 Tell = Callable[[str, float], None]
 """Called with what is being done and the best distance so far."""
 
@@ -171,15 +174,21 @@ class Search:
         Methods and input sizes differ in how much calibrated weights make good: what was evicted or never seen is gone.
         A better one is taken as soon as it is known, for the clock may end it at any time.
         """
-        if len(candidates) > 1 and not self._worth.calibrates:
-            candidates = self._rank(candidates, SOME, "the best starts")
+        if not self._worth.calibrates:
+            self._values(candidates, "search", SOME)  # all at once: a cluster works them out side by side
         best = candidates[0]
         self._take(best)
-        for other in candidates[1:] if self._worth.calibrates else ():
-            self._say("the best starts, calibrated for a moment")
-            if self._worth.tried(best) > self._worth.tried(other):
+        for other in candidates[1:]:
+            self._say("the best starts" + ", calibrated for a moment" * self._worth.calibrates)
+            if self._as_a_start(best) > self._as_a_start(other):
                 best = other
                 self._take(best)
+
+    def _as_a_start(self, candidate: Candidate) -> float:
+        """What a candidate is worth once it is calibrated for a moment, or as it is; more for a smaller input."""
+        value = self._worth.tried(candidate) if self._worth.calibrates else self._value(candidate, "search", SOME)
+        own, fed = (round(self.space.patches(size) ** 0.5) for size in (None, candidate.size))
+        return value * math.pow(SMALLER, own - fed)
 
     def _variants(self, candidate: Candidate) -> list[Candidate]:
         """The same with other options: Theta of CATIS, weights inside a group."""
