@@ -12,7 +12,7 @@ from catis.core.reduction import Reduction
 from catis.data.preprocessing import Preprocessing
 from catis.tuning.at_budget import input_sizes
 from catis.tuning.objective import Objective
-from catis.tuning.teacher import SURENESS, vanilla_answers
+from catis.tuning.teacher import UNSURE, Teacher
 
 
 @pytest.fixture(scope="module")
@@ -35,42 +35,42 @@ def test_sizes_that_a_model_can_be_fed(model):
     assert input_sizes(hosts.find(rotary)) == [None]
 
 
-def test_an_answer_is_the_mean_over_sizes_by_how_sure_vanilla_is(model):
+def test_an_answer_is_the_mean_over_sizes(model):
     handle, images = hosts.find(model), torch.randn(8, 3, 96, 96, generator=torch.Generator().manual_seed(0))
     sizes = input_sizes(handle)
     assert len(sizes) == 3
     objective = Objective(model, images, Preprocessing(), damaged=False, sizes=sizes)
-    answers = torch.stack([at_size(handle, size, images).softmax(-1) for size in sizes])
-    entropy = torch.tensor([float(-(answer * answer.log()).sum(-1).mean()) for answer in answers])
-    weights = entropy**-SURENESS / (entropy**-SURENESS).sum()
-    assert weights.max() > weights.min() + 0.01
-    mean = (weights[:, None, None] * answers).sum(0)
-    expected = float(distances(mean.log(), answers[0].log(), True).mean())
+    answers = [at_size(handle, size, images).softmax(-1) for size in sizes]
+    expected = float(distances(torch.stack(answers).mean(0).log(), answers[0].log(), True).mean())
     assert expected > 1e-4
     assert objective.distance(Reduction.none()) == pytest.approx(expected, rel=1e-4)
     assert Objective(model, images, Preprocessing(), damaged=False).distance(Reduction.none()) == 0
 
 
-def test_clean_images_say_how_sure_vanilla_is(model):
-    """Corrupted ones are compared too, but at another size vanilla may be surer of noise alone."""
-    handle, images = hosts.find(model), torch.rand(8, 3, 96, 96, generator=torch.Generator().manual_seed(0))
-    corrupted, sizes = torch.arange(8) % 2 == 1, input_sizes(handle)
-    with torch.inference_mode():
-        before, _ = vanilla_answers(handle, [images], corrupted, sizes)
-        changed = torch.where(corrupted[:, None, None, None], 1 - images, images)
-        after, _ = vanilla_answers(handle, [changed], corrupted, sizes)
-    assert before[0][~corrupted].equal(after[0][~corrupted])
-    assert not before[0][corrupted].equal(after[0][corrupted])
+def test_a_size_at_which_vanilla_is_less_sure_of_clean_images_is_behind(model):
+    handle, images = hosts.find(model), torch.rand(9, 3, 96, 96, generator=torch.Generator().manual_seed(0))
+    sizes = input_sizes(handle)
+    expected = []
+    for size in sizes:
+        answer = at_size(handle, size, images).softmax(-1)
+        expected.append(float(-(answer * answer.log()).sum(-1).mean()))
+    expected = [(entropy / expected[0]) ** UNSURE for entropy in expected]
+    assert max(abs(value - 1) for value in expected) > 0.01
+    for damaged in (False, True):  # corrupted images say nothing of it: at another size vanilla may be surer of noise
+        objective = Objective(model, images, Preprocessing(), damaged=damaged, sizes=sizes)
+        assert list(objective.handicaps) == sizes
+        assert list(objective.handicaps.values()) == pytest.approx(expected, rel=1e-3)
 
 
 def test_features_have_no_sureness():
-    """Of a model without logits all sizes count alike."""
+    """Of a model without logits no size is behind."""
     torch.manual_seed(0)
     handle = hosts.find(timm.create_model("vit_tiny_patch16_224", depth=2, img_size=96, num_classes=0).eval())
     images, sizes = torch.randn(4, 3, 96, 96), input_sizes(handle)
     with torch.inference_mode():
-        (mean,), are_logits = vanilla_answers(handle, [images], torch.zeros(4, dtype=torch.bool), sizes)
-        each = torch.stack([at_size(handle, size, images) for size in sizes])
+        teacher = Teacher.of(handle, [images], torch.ones(4, dtype=torch.bool), sizes)
     assert len(sizes) > 1
-    assert not are_logits
-    assert mean.allclose(each.mean(0), atol=1e-6)
+    assert not teacher.are_logits
+    assert teacher.handicaps == [1.0] * len(sizes)
+    each = torch.stack([at_size(handle, size, images) for size in sizes])
+    assert teacher.answers[0].allclose(each.mean(0), atol=1e-6)

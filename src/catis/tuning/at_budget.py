@@ -122,7 +122,7 @@ def tune_at(
         trials = 2 * how["trial"].gmacs if "trial" in how else 0.0
         allowance.reserve(cost.gmacs(fitted * rounds, len(split.choose)) + trials)
     search = Search(space, images.search, images.choose, journal, allowance, **how)
-    finding = search.run(images.sizes) if fixed is None else search.take(fixed)
+    finding = search.run(images.search.handicaps) if fixed is None else search.take(fixed)
     correction, interrupted = None, search.interrupted
     seen = max(1, int(rounds * allowance.pace))  # on a slow machine, less often
     if fitted and not interrupted:

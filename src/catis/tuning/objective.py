@@ -17,7 +17,7 @@ from catis.data.preprocessing import Preprocessing
 from catis.diagnostics.estimates import wilson
 from catis.errors import CatisError
 from catis.hosts.correction import Correction
-from catis.tuning.teacher import answer_to, vanilla_answers
+from catis.tuning.teacher import Teacher, answer_to
 
 FEWEST = 20
 """Images below which there is nothing left to choose and judge with."""
@@ -81,6 +81,9 @@ class Objective:
         damaged: Whether corrupted views are looked at besides the clean ones.
         restored: Whether vanilla answers to corrupted views as to the images before, as calibration aims at.
         sizes: Input sizes over which vanilla's answers are averaged, None for the model's own.
+
+    Attributes:
+        handicaps: By input size, how much nearer a candidate must be there than at the model's own.
     """
 
     def __init__(
@@ -105,9 +108,9 @@ class Objective:
         self._corrupted = torch.cat([(whole != seen).flatten(1).any(1) for whole, seen in pairs])
         with torch.inference_mode():
             shown = [whole if restored else seen for whole, seen in pairs]
-            seen_corrupted = torch.zeros_like(self._corrupted) if restored else self._corrupted
-            answers, are_logits = vanilla_answers(self.handle, shown, seen_corrupted, sizes)
-            self._answers = [(answer, are_logits) for answer in answers]
+            teacher = Teacher.of(self.handle, shown, ~self._corrupted, sizes)
+        self._answers = [(answer, teacher.are_logits) for answer in teacher.answers]
+        self.handicaps = dict(zip(sizes, teacher.handicaps, strict=True))
         self.counts = [len(batch) for batch in self._batches]
 
     def distance(self, reduction: Reduction, views: int | None = None, correction: Correction | None = None) -> float:

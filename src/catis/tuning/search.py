@@ -7,7 +7,7 @@ images that choose say so too.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Collection, Iterable, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -30,9 +30,6 @@ NEAR = 1.3
 """How much farther from vanilla the second best method may be before calibration and still be looked at after it."""
 GAINS = (1.0, 0.75, 0.6)
 """Gains of the size term to start from; on the models that were measured less than 1 was better."""
-SMALLER = 1.03
-"""How much nearer to vanilla a smaller input must be, for each patch a side that it has fewer: pixels are not given up
-for what may be chance."""
 Tell = Callable[[str, float], None]
 """Called with what is being done and the best distance so far."""
 
@@ -84,14 +81,20 @@ class Search:
         self._tell = tell
         self.best: Finding | None = None
         self._start: Finding | None = None
+        self._handicaps: Mapping[int | None, float] = {}
         self.interrupted = False
 
-    def run(self, sizes: Sequence[int | None]) -> Finding:
+    def run(self, sizes: Mapping[int | None, float]) -> Finding:
         """Search until all is done or the allowance is used up, and return the best.
+
+        Args:
+            sizes: Input sizes that may be chosen, the model's own (None) first, and how much nearer to vanilla a
+                candidate must be at each.
 
         Raises:
             ValueError: The budget cannot be reached by any start.
         """
+        self._handicaps = sizes
         try:
             self._starts(sizes)
             self._evolve()
@@ -124,7 +127,7 @@ class Search:
         reduction = self.space.reduction(candidate)
         return Finding(candidate, reduction, self._value(candidate, "choose", None))
 
-    def _starts(self, sizes: Sequence[int | None]) -> None:
+    def _starts(self, sizes: Iterable[int | None]) -> None:
         """Shapes, methods and their options, gains, then methods and input sizes once they are calibrated."""
         first = Candidate(self._methods[0])
         self._accept(first)  # so that there is something to keep, whatever happens
@@ -185,10 +188,9 @@ class Search:
                 self._take(best)
 
     def _as_a_start(self, candidate: Candidate) -> float:
-        """What a candidate is worth once it is calibrated for a moment, or as it is; more for a smaller input."""
+        """Its distance once it is calibrated for a moment, or as it is; more where vanilla is less sure."""
         value = self._worth.tried(candidate) if self._worth.calibrates else self._value(candidate, "search", SOME)
-        own, fed = (round(self.space.patches(size) ** 0.5) for size in (None, candidate.size))
-        return value * math.pow(SMALLER, own - fed)
+        return value * self._handicaps.get(candidate.size, 1.0)
 
     def _variants(self, candidate: Candidate) -> list[Candidate]:
         """The same with other options: Theta of CATIS, weights inside a group."""
