@@ -216,9 +216,9 @@ def draw_figure(rows: list[dict[str, str]], file: Path) -> None:
     """Accuracy against multiply-adds on clean images, a panel per model."""
     shown = {"tuned": "catis", "smaller image": "smaller image", "constant r": "tome", "constant r, mctf": "mctf"}
     titles = {"tuned": "catis tune", "constant r": "ToMe, constant r", "constant r, mctf": "MCTF, constant r"}
-    panels = []
-    for model in sorted({row["model"] for row in rows}):
-        own = [row for row in rows if row["model"] == model and row["view"] == "clean"]
+    panels, clean = [], [row for row in rows if row["view"] == "clean"]
+    for model in sorted({row["model"] for row in clean}):
+        own = [row for row in clean if row["model"] == model]
         lines = []
         for what, name in shown.items():
             points = sorted(
@@ -228,7 +228,8 @@ def draw_figure(rows: list[dict[str, str]], file: Path) -> None:
             x, y = [100 * share for share, _ in points], [top1 for _, top1 in points]
             lines.append(Line(titles.get(what, what), x, y, style.colour, style.marker))
         panels.append(Panel(f"{model}, n={own[0]['n']}", "multiply-adds, % of vanilla", "top-1, %", lines))
-    file.write_text(draw(panels, "Accuracy at a budget"))
+    if panels:
+        file.write_text(draw(panels, "Accuracy at a budget"))
 
 
 def interval(own: torch.Tensor) -> list[float]:
