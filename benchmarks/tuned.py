@@ -88,11 +88,11 @@ def right(
         return torch.cat([model(batch).argmax(-1) for batch in inputs]) == labels
 
 
-def forms(handle: hosts.Handle, recipe: Path, budget: float):
+def forms(handle: hosts.Handle, recipe: Path, budget: float, name: str = "tuned"):
     if any(recipe.iterdir()):
         loaded = load_recipe(recipe)
-        yield "tuned", loaded.reduction, loaded.correction
-        yield "tuned, not calibrated", loaded.reduction, None
+        yield name, loaded.reduction, loaded.correction
+        yield f"{name}, not calibrated", loaded.reduction, None
     yield "budget alone", handle.bind(Reduction.of(budget=budget)), None
     if budget <= 0.5:  # above, that many pixels alone are within the budget, or nearly
         yield f"budget, {SMALL} pixels", handle.bind(Reduction.of(budget=budget, input_size=SMALL)), None
@@ -114,6 +114,7 @@ def main() -> None:
     parser.add_argument("--views", nargs="*", default=list(VIEWS), choices=list(VIEWS))
     parser.add_argument("--only", nargs="*", help="only these rows; vanilla and the smaller image always")
     parser.add_argument("--budgets", nargs="*", help="only these")
+    parser.add_argument("--name", default="tuned", help="of the rows of these recipes; must begin with tuned")
     parser.add_argument("--bfloat16", action="store_true", help="compute in bfloat16, all rows alike")
     parser.add_argument("--keep", type=Path, help="folder for which images each control got right, read again if there")
     parser.add_argument("--show", action="store_true", help="print the table of docs/tuning.md, measure nothing")
@@ -134,7 +135,7 @@ def main() -> None:
                 ]
                 left = [path for path in wanted if (folder.name, path.name, view) not in done]
                 if left:
-                    measure(writer, given.assets, left, view, given.only, given.bfloat16, given.keep)
+                    measure(writer, given.assets, left, view, given.only, given.bfloat16, given.keep, given.name)
                     file.flush()
     with given.out.open(newline="") as file:
         draw_figure(list(csv.DictReader(file)), given.figure)
@@ -185,6 +186,7 @@ def measure(
     only: list[str] | None,
     bfloat16: bool = False,
     keep: Path | None = None,
+    tuned: str = "tuned",
 ) -> None:
     """All budgets of a model on one view; vanilla once."""
     name = folders[0].parent.name
@@ -198,7 +200,7 @@ def measure(
     macs, vanilla = macs_of(handle, Reduction.none()), kept(keep, key, look)
     for folder in folders:
         marks = {"vanilla": (vanilla, 1.0)}
-        for what, reduction, correction in forms(handle, folder, float(folder.name)):
+        for what, reduction, correction in forms(handle, folder, float(folder.name), tuned):
             if not only or what in only or what == "smaller image":
                 own = None if what.startswith("tuned") else keep  # a recipe may have been written anew
                 with handle.installed(reduction, correction):
