@@ -8,11 +8,12 @@ import json
 from typing import ClassVar
 
 import pytest
+import timm
 
 from catis import hosts, zoo
 from catis.core.reduction import Reduction
 from catis.tuning.allowance import Allowance
-from catis.tuning.at_budget import input_sizes
+from catis.tuning.at_budget import TRIED, enough_rows, input_sizes
 from catis.tuning.candidates import LEVERS, OPERATORS, Space
 from catis.tuning.journal import Journal
 from catis.tuning.questions import Trial
@@ -153,6 +154,14 @@ def test_a_size_at_which_vanilla_is_less_sure_must_be_as_much_nearer(handicap, c
     handicaps = {own: 1.0, smallest: handicap, middle: 1.0}
     _, finding = searched(space, levers, made=made, calibrated=made.value, handicaps=handicaps)
     assert (finding.reduction.input_size == smallest) == chosen
+
+
+@pytest.mark.parametrize(("width", "enough"), [("tiny", True), ("small", True), ("base", False)])
+def test_a_wide_model_is_not_calibrated_for_a_moment(width, enough):
+    """So few images do not determine its layers; with more they do."""
+    handle = hosts.find(timm.create_model(f"vit_{width}_patch16_224", depth=1))
+    assert enough_rows(handle, TRIED) == enough
+    assert enough_rows(handle, 2 * TRIED)
 
 
 def test_a_size_that_is_known_to_be_the_best_is_kept_when_the_time_is_over(space):

@@ -11,6 +11,7 @@ from torch import nn
 
 from catis import hosts
 from catis.calibration.run import calibrated_weights
+from catis.calibration.targets import FITTED_ROWS
 from catis.calibration.views import FEWEST, views
 from catis.core.reduction import Reduction
 from catis.data.preprocessing import Preprocessing
@@ -33,6 +34,9 @@ ROUNDS = 4
 """How often an image is fitted at the most, each time as another part of it."""
 TRIED = 64
 """Images that a quick calibration is fitted on."""
+ROWS_PER_INPUT = 2
+"""Tokens for each input of the widest layer that a quick calibration must be fitted on, or there is none. On a ViT-B,
+which has fewer, it took long and preferred an input size that was worse once all images were fitted."""
 SEARCHED = 256
 """Images that the search looks at, at the most; the calibration takes all."""
 STEPS = 3
@@ -116,7 +120,7 @@ def tune_at(
     cost = _Cost(vanilla, budget)
     fitted, rounds = _affordable(split, cost, allowance) if "calibration" in levers else (0, 1)
     how: dict[str, Any] = {"levers": levers, "methods": methods, "seed": seed, "tell": tell, "answer": answer}
-    if fitted >= 2 * FEWEST:
+    if fitted >= 2 * FEWEST and enough_rows(handle, min(TRIED, fitted)):
         how["trial"] = _trial(model, images, min(TRIED, fitted), cost, seed, batch_size)
     if fitted:
         trials = 2 * how["trial"].gmacs if "trial" in how else 0.0
@@ -147,6 +151,12 @@ class _Cost(NamedTuple):
         """Giga multiply-adds of a calibration that fits so many images, and decides on so many others."""
         fit, decide = (whole + reduced * self.budget for whole, reduced in (PASSES, DECIDING_PASSES))
         return self.vanilla * (fit * fitted + decide * deciding)
+
+
+def enough_rows(handle: Handle, fitted: int) -> bool:
+    """Whether so many images determine the widest layer; a trial of one that they do not says little of the whole."""
+    widest = max(linear.in_features for block in handle.linears() for linear in (*block.attention, *block.mlp))
+    return fitted * FITTED_ROWS >= ROWS_PER_INPUT * widest
 
 
 def _trial(model: nn.Module, images: Images, fitted: int, cost: _Cost, seed: int, batch_size: int) -> Trial:
