@@ -123,8 +123,8 @@ claim(
     lambda: [*under_noise("0.36"), 0.36, *under_noise("0.5"), 0.5, 0.5],
 )
 claim(
-    "ViT-B at {} keeps {} % of vanilla's accuracy on clean images, {} points ahead of the smaller image (p {}); the aim "
-    "was {} %. Over the five views it has {} %, vanilla {} %, a budget alone {} %, the smaller image {} %, ToMe at "
+    "ViT-B at {} keeps {} % of vanilla's accuracy on clean images, {} points ahead of the smaller image (p {}); the "
+    "aim was {} %. Over the five views it has {} %, vanilla {} %, a budget alone {} %, the smaller image {} %, ToMe at "
     "constant r {} %",
     lambda: [
         0.36,
