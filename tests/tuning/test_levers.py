@@ -74,6 +74,7 @@ def searched(
     allowed=None,
     made=None,
     handicaps=None,
+    answer=None,
 ):
     """What a search with these levers looked at, and what came out."""
     made = made or Made()
@@ -83,7 +84,7 @@ def searched(
     trial = Trial(1.0, calibrated or made.value) if "calibration" in levers else None
     search = Search(
         space, made, made, journal, allowance, levers=levers, methods=names, seed=seed, trial=trial, tell=tell,
-        answer=lambda questions: [made.value(question.reduction) for question in questions],
+        answer=answer or (lambda questions: [made.value(question.reduction) for question in questions]),
     )  # fmt: skip
     finding = search.run(handicaps or dict.fromkeys(input_sizes(space.handle), 1.0))
     return journal.tried, finding
@@ -153,6 +154,20 @@ def test_a_size_at_which_vanilla_is_less_sure_must_be_as_much_nearer(handicap, c
     made.value = lambda reduction: {own: 1.05, smallest: 1.0, middle: 1.1}[reduction.input_size]
     handicaps = {own: 1.0, smallest: handicap, middle: 1.0}
     _, finding = searched(space, levers, made=made, calibrated=made.value, handicaps=handicaps)
+    assert (finding.reduction.input_size == smallest) == chosen
+
+
+@pytest.mark.parametrize(("chooses", "chosen"), [(0.9, True), (1.1, False)])
+def test_without_calibration_the_images_that_choose_must_say_so_too(chooses, chosen, space):
+    """The smallest is nearer on the images that are searched on."""
+    own, smallest, middle = input_sizes(space.handle)
+    known = {"search": {own: 1.0, smallest: 0.5, middle: 2.0}, "choose": {own: 1.0, smallest: chooses, middle: 2.0}}
+
+    def answer(questions):
+        return [known[question.images][question.reduction.input_size] for question in questions]
+
+    levers = [lever for lever in LEVERS if lever != "calibration"]
+    _, finding = searched(space, levers, answer=answer)
     assert (finding.reduction.input_size == smallest) == chosen
 
 

@@ -177,20 +177,24 @@ class Search:
         Methods and input sizes differ in how much calibrated weights make good: what was evicted or never seen is gone.
         A better one is taken as soon as it is known, for the clock may end it at any time.
         """
-        if not self._worth.calibrates:
-            self._values(candidates, "search", SOME)  # all at once: a cluster works them out side by side
         best = candidates[0]
         self._take(best)
+        if not self._worth.calibrates:
+            self._values(candidates, "search", SOME)  # all at once: a cluster works them out side by side
         for other in candidates[1:]:
             self._say("the best starts" + ", calibrated for a moment" * self._worth.calibrates)
-            if self._as_a_start(best) > self._as_a_start(other):
+            if all(old > new for old, new in zip(self._as_starts(best), self._as_starts(other), strict=True)):
                 best = other
                 self._take(best)
 
-    def _as_a_start(self, candidate: Candidate) -> float:
-        """Its distance once it is calibrated for a moment, or as it is; more where vanilla is less sure."""
-        value = self._worth.tried(candidate) if self._worth.calibrates else self._value(candidate, "search", SOME)
-        return value * self._handicaps.get(candidate.size, 1.0)
+    def _as_starts(self, candidate: Candidate) -> Iterable[float]:
+        """Its distance once it is calibrated for a moment, or as it is on all images; more if vanilla is less sure."""
+        handicap = self._handicaps.get(candidate.size, 1.0)
+        if self._worth.calibrates:
+            yield handicap * self._worth.tried(candidate)
+            return
+        yield handicap * self._value(candidate, "search", SOME)
+        yield handicap * self._value(candidate, "choose", None)
 
     def _variants(self, candidate: Candidate) -> list[Candidate]:
         """The same with other options: Theta of CATIS, weights inside a group."""
