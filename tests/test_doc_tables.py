@@ -197,7 +197,7 @@ def test_forms_of_a_tuned_recipe(file, other):
 def test_theta_by_both_objectives():
     head, *rows = table_of("docs/tuning.md", "model, chosen by")
     runs = {(run["model"], run["objective"]): run for run in read("theta.csv")}
-    assert len(rows) == len(runs) == 4
+    assert len(rows) == len(runs) == 6
     columns = [*head[1:-3], "kl", "agreement", "n"]
     for name, *cells in rows:
         model, objective = name.split(", ")
