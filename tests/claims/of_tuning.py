@@ -132,8 +132,17 @@ claim(
     ],
 )
 claim(
-    "Under noise at {} it has {} %, vanilla {} %, the smaller image {} %",
-    lambda: [0.5, *(run("ViT-B", "0.5", what, NOISE)["top1"] for what in ("tuned", "vanilla", "smaller image"))],
+    "Under noise it has {} %, {} % and {} % at {}, {} and {}, vanilla {} %, the smaller image {} %, {} % and {} %",
+    lambda: [
+        *(run("ViT-B", budget, "tuned", NOISE)["top1"] for budget in ("0.5", "0.65", "0.8")),
+        *(0.5, 0.65, 0.8),
+        run("ViT-B", "0.5", "vanilla", NOISE)["top1"],
+        *(run("ViT-B", budget, "smaller image", NOISE)["top1"] for budget in ("0.5", "0.65", "0.8")),
+    ],
+)
+claim(
+    "Calibrating it at {} takes {} vanilla passes over 96 images",
+    lambda: [read("calibration-time.csv")[0][key] for key in ("budget", "passes")],
 )
 claim(
     "level with it: {} % to {} % and {} % to {} % at {}, {} % to {} % and {} % to {} % at {}. On pixelated images "
