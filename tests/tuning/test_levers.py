@@ -72,12 +72,11 @@ def searched(
     names=OPERATORS,
     calibrated=None,
     allowed=None,
-    made=None,
     handicaps=None,
     answer=None,
 ):
     """What a search with these levers looked at, and what came out."""
-    made = made or Made()
+    made = Made()
     journal, allowance = Journal(file, {}), Allowance(60)
     if allowed is not None:
         allowed.append(allowance)
@@ -150,10 +149,15 @@ def test_an_input_size_that_only_calibration_makes_the_best_is_chosen(space):
 def test_a_size_at_which_vanilla_is_less_sure_must_be_as_much_nearer(handicap, chosen, levers, space):
     """The smallest is 5 % nearer."""
     own, smallest, middle = input_sizes(space.handle)
-    made = Made()
-    made.value = lambda reduction: {own: 1.05, smallest: 1.0, middle: 1.1}[reduction.input_size]
     handicaps = {own: 1.0, smallest: handicap, middle: 1.0}
-    _, finding = searched(space, levers, made=made, calibrated=made.value, handicaps=handicaps)
+
+    def value(reduction):
+        return {own: 1.05, smallest: 1.0, middle: 1.1}[reduction.input_size]
+
+    def answer(questions):
+        return [value(question.reduction) for question in questions]
+
+    _, finding = searched(space, levers, calibrated=value, handicaps=handicaps, answer=answer)
     assert (finding.reduction.input_size == smallest) == chosen
 
 

@@ -52,7 +52,6 @@ class Images:
     search: Objective  # compares on those that fit
     choose: Objective  # compares on those that choose
     judge: Objective  # compares on those that judge, clean, with vanilla at its own input size
-    sizes: Sequence[int | None]  # input sizes that are tried, the model's own (None) first
 
     @classmethod
     def of(
@@ -74,7 +73,6 @@ class Images:
             Objective(model, split.fit[:SEARCHED], preprocessing, **chosen),
             Objective(model, split.choose, preprocessing, **chosen),
             Objective(model, split.judge, preprocessing, damaged=False, **how),
-            sizes,
         )
 
 
@@ -164,7 +162,7 @@ def _trial(model: nn.Module, images: Images, fitted: int, cost: _Cost, seed: int
     split, held_out = images.split, images.split.choose[: max(FEWEST, fitted // 2)]
     batches = list(views(split.fit[:fitted], images.preprocessing, batch_size, seed, held_out=held_out, thorough=True))
     unseen = split.fit[fitted:SEARCHED] if len(split.fit) >= 2 * fitted else split.choose
-    how: dict[str, Any] = {"batch_size": batch_size, "seed": seed, "sizes": images.sizes}
+    how: dict[str, Any] = {"batch_size": batch_size, "seed": seed, "sizes": list(images.search.handicaps)}
     judge = Objective(model, unseen, images.preprocessing, restored=True, **how)
 
     def distance(reduction: Reduction) -> float:
