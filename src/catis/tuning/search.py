@@ -128,7 +128,10 @@ class Search:
         return Finding(candidate, reduction, self._value(candidate, "choose", None))
 
     def _starts(self, sizes: Iterable[int | None]) -> None:
-        """Shapes, methods and their options, gains, then methods and input sizes once they are calibrated."""
+        """Shapes and methods, input sizes once they are calibrated, then options and gains of the best methods.
+
+        Sizes come before options: under corruption they are worth more, and options depend on them.
+        """
         first = Candidate(self._methods[0])
         self._accept(first)  # so that there is something to keep, whatever happens
         shapes = SHAPES.values() if "schedule" in self.levers else [first.shape]
@@ -141,12 +144,13 @@ class Search:
         if not ranked:
             return
         self._accept(ranked[0])  # the clock may end it at any time: what is known by then is kept
-        leaders = [self._with_best_options(leader) for leader in self._leaders(ranked)]
-        self._accept(leaders[0])
-        self._take_best_calibrated(leaders)
         assert self.best is not None
         if "size" in self.levers:  # however far from vanilla a size is before: answers to corrupted images decide too
             self._take_best_calibrated([replace(self.best.candidate, size=size) for size in sizes])
+        at_size = [replace(leader, size=self.best.candidate.size) for leader in self._leaders(ranked)]
+        leaders = [self._with_best_options(leader) for leader in at_size]
+        self._accept(leaders[0])
+        self._take_best_calibrated(leaders)
         self._start = self.best
 
     def _leaders(self, ranked: Sequence[Candidate]) -> list[Candidate]:
