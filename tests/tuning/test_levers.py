@@ -144,6 +144,15 @@ def test_an_input_size_that_only_calibration_makes_the_best_is_chosen(space):
         assert finding.reduction.input_size == best
 
 
+def test_gains_are_looked_at_at_the_input_size_that_was_chosen(space):
+    """Sizes come first: a short search must not end before them, and the best gain depends on the size."""
+    sizes = input_sizes(space.handle)
+    for best in sizes:
+        tried, _ = searched(space, LEVERS, calibrated=lambda reduction, best=best: reduction.input_size != best)
+        gained = [entry["reduction"] for entry in tried if "size_gain" in entry["reduction"]]
+        assert {reduction.get("input_size") for reduction in gained} == {best}
+
+
 @pytest.mark.parametrize("levers", [LEVERS, [lever for lever in LEVERS if lever != "calibration"]], ids=len)
 @pytest.mark.parametrize(("handicap", "chosen"), [(1.04, True), (1.06, False)])
 def test_a_size_at_which_vanilla_is_less_sure_must_be_as_much_nearer(handicap, chosen, levers, space):
