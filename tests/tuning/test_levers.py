@@ -13,7 +13,7 @@ import timm
 from catis import hosts, zoo
 from catis.core.reduction import Reduction
 from catis.tuning.allowance import Allowance
-from catis.tuning.at_budget import TRIED, enough_rows, input_sizes
+from catis.tuning.at_budget import TRIED, enough_rows, input_sizes, sizes_to_try
 from catis.tuning.candidates import LEVERS, OPERATORS, Space
 from catis.tuning.journal import Journal
 from catis.tuning.questions import Trial
@@ -185,11 +185,14 @@ def test_without_calibration_the_images_that_choose_must_say_so_too(chooses, cho
 
 
 @pytest.mark.parametrize(("width", "enough"), [("tiny", True), ("small", True), ("base", False)])
-def test_a_wide_model_is_not_calibrated_for_a_moment(width, enough):
-    """So few images do not determine its layers; with more they do."""
+def test_a_wide_model_is_not_calibrated_for_a_moment_and_keeps_its_input_size(width, enough):
+    """So few images do not determine its layers, with more they do; what is not calibrated is compared as it is."""
     handle = hosts.find(timm.create_model(f"vit_{width}_patch16_224", depth=1))
     assert enough_rows(handle, TRIED) == enough
     assert enough_rows(handle, 2 * TRIED)
+    assert sizes_to_try(handle, LEVERS) == ([None, 192, 208] if enough else [None])
+    assert sizes_to_try(handle, ["size"]) == [None, 192, 208]
+    assert sizes_to_try(handle, ["calibration"]) == [None]
 
 
 def test_a_size_that_is_known_to_be_the_best_is_kept_when_the_time_is_over(space):
