@@ -1,16 +1,16 @@
 """Do tokens go where rankings survive? `schedules.py RECIPES [--figure FILE]`.
 
-RECIPES holds MODEL/BUDGET folders that `catis tune` wrote. From the `tune.json` of each: tokens that leave each block
+RECIPES holds MODEL/BUDGET folders that `catis tune` wrote. From its `tune.json`, of each: tokens that leave each block
 under the tuned recipe, under the paper's rule "spend where rho_s is high" (adaptive) and under the same share.
 """
 
 import argparse
 import csv
-import json
 from pathlib import Path
 from typing import Any
 
 from scipy.stats import spearmanr
+from tuned import measured_by_tune
 
 from catis.diagnostics.estimates import Estimate
 from catis.recipes import load_recipe
@@ -34,7 +34,7 @@ def main() -> None:
         writer = csv.writer(file)
         writer.writerow(COLUMNS)
         for folder in sorted(given.recipes.glob("*/0.*")):
-            if (folder / "tune.json").exists():
+            if measured_by_tune(folder) is not None:
                 for row in rows(folder):
                     print(*row, flush=True)
                     writer.writerow([folder.parent.name, folder.name, *row])
@@ -44,7 +44,7 @@ def main() -> None:
 
 def read(folder: Path) -> tuple[dict[str, Any], dict[str, list[int]]]:
     """What was measured, and tokens that leave each block by kind of schedule."""
-    content = json.loads((folder / "tune.json").read_text())
+    content = measured_by_tune(folder)
     return content, content["kept"][folder.name]
 
 
@@ -52,7 +52,7 @@ def rows(folder: Path):
     """Of each schedule: where it starts, what it keeps, how its rates rank beside pairwise rho_s, what it is worth."""
     content, kept = read(folder)
     rho_s = [block["mean"] for block in content["rho_s"]["pairwise"]]
-    points = {point["kind"]: point for point in content["points"]}
+    points = {point["kind"]: point for point in content["points"] if point["budget"] == float(folder.name)}
     own = kept["tuned"][0] + load_recipe(folder).to_json()["r"][0]  # a smaller input has fewer patches
     for what in (name for name in SHOWN if name in kept):
         patches = own if what == "tuned" else kept["vanilla"][0]

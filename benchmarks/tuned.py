@@ -11,6 +11,7 @@ import hashlib
 import json
 import runpy
 from pathlib import Path
+from typing import Any
 
 import torch
 from PIL import Image
@@ -99,10 +100,16 @@ def forms(handle: hosts.Handle, recipe: Path, budget: float, name: str = "tuned"
     for name, reduction in controls_at(handle, budget).items():
         yield name, reduction, None
     yield "constant r, mctf", constant_r(handle, budget, create_method("mctf")), None
-    measured = recipe / "tune.json"
-    counts = json.loads(measured.read_text())["kept"][recipe.name].get("adaptive") if measured.exists() else None
+    told = measured_by_tune(recipe)
+    counts = told["kept"][recipe.name].get("adaptive") if told else None
     if counts is not None:
         yield "adaptive", Space(handle, budget).reduction(Candidate("tome", kept=tuple(counts))), None
+
+
+def measured_by_tune(recipe: Path) -> dict[str, Any] | None:
+    """What `catis tune` said of a recipe: in its folder, or in the one around it if there were several budgets."""
+    files = [folder / "tune.json" for folder in (recipe, recipe.parent)]
+    return next((json.loads(file.read_text()) for file in files if file.exists()), None)
 
 
 def main() -> None:

@@ -101,9 +101,12 @@ def moved(tried):
     seen = [entry["reduction"] for entry in tried]
     used = [pair for entry in seen for pair in methods(entry)]
     changed = {name for method, options in used for name in options if options[name] != DEFAULTS[method][name]}
-    own_size = {str(entry["r"]) for entry in seen if "input_size" not in entry}
+    sizes, schedules = (
+        {entry.get("input_size") for entry in seen},
+        {(entry.get("input_size"), str(entry["r"])) for entry in seen},
+    )
     levers = {
-        "schedule": len(own_size) > 1,
+        "schedule": len(schedules) > len(sizes),
         "operator": {method for method, _ in used} != {"cluster"},
         "theta": bool(changed & set(THETA)),
         "weights": "pooling" in changed,
@@ -145,7 +148,7 @@ def test_an_input_size_that_only_calibration_makes_the_best_is_chosen(space):
 
 
 def test_gains_are_looked_at_at_the_input_size_that_was_chosen(space):
-    """Sizes come first: a short search must not end before them, and the best gain depends on the size."""
+    """Sizes come first: a short search must not end before them, and all else depends on the size."""
     sizes = input_sizes(space.handle)
     for best in sizes:
         tried, _ = searched(space, LEVERS, calibrated=lambda reduction, best=best: reduction.input_size != best)

@@ -13,6 +13,7 @@ from catis.core.per_block import PerBlock
 from catis.core.reduction import Reduction
 from catis.core.schedule import Schedule
 from catis.hosts import Handle
+from catis.hosts.cost import ModelCost
 from catis.registry import create_method
 
 LEVERS = ("schedule", "operator", "theta", "weights", "gain", "size", "calibration")
@@ -91,11 +92,11 @@ class Space:
 
     def patches(self, size: int | None) -> int:
         """Patch tokens of an input of this side."""
-        return self.handle.cost(None if size is None else (size, size)).num_patches
+        return self._cost(size).num_patches
 
     def kept(self, candidate: Candidate) -> list[int]:
         """Patch tokens that leave each block, as many as the budget allows."""
-        facts, cost = self.handle.facts, self.handle.cost(None if candidate.size is None else (candidate.size,) * 2)
+        facts, cost = self.handle.facts, self._cost(candidate.size)
         patches = cost.num_patches
 
         def macs(kept: Sequence[int]) -> float:
@@ -110,20 +111,25 @@ class Space:
         patches = self.patches(reduction.input_size)
         return list(reduction.token_counts(self.depth, patches, self.handle.facts.num_prefix))
 
-    def constant_r(self) -> int | None:
+    def constant_r(self, size: int | None = None) -> int | None:
         """The fewest tokens that meet the budget when every block removes as many; None if none do."""
-        for r in range(self.patches(None) // 2 + 1):
-            if self.handle.cost().macs(self.handle.facts.num_prefix, self._counts(r), self.head_only) <= self.limit:
+        facts, cost = self.handle.facts, self._cost(size)
+        for r in range(cost.num_patches // 2 + 1):
+            if cost.macs(facts.num_prefix, self._counts(r, size), self.head_only) <= self.limit:
                 return r
         return None
 
-    def constant(self) -> tuple[int, ...]:
+    def constant(self, size: int | None = None) -> tuple[int, ...]:
         """Tokens that leave each block under `constant_r`; empty if there is none."""
-        r = self.constant_r()
-        return () if r is None else tuple(self._counts(r))
+        r = self.constant_r(size)
+        return () if r is None else tuple(self._counts(r, size))
 
-    def _counts(self, r: int) -> list[int]:
-        return Schedule(r).token_counts(self.depth, self.patches(None))
+    def _counts(self, r: int, size: int | None) -> list[int]:
+        return Schedule(r).token_counts(self.depth, self.patches(size))
+
+    def _cost(self, size: int | None) -> ModelCost:
+        """What an input of this side costs."""
+        return self.handle.cost(None if size is None else (size, size))
 
     def _method(self, candidate: Candidate) -> Method:
         method = create_method(candidate.method, **candidate.options)

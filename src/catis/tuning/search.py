@@ -128,27 +128,27 @@ class Search:
         return Finding(candidate, reduction, self._value(candidate, "choose", None))
 
     def _starts(self, sizes: Iterable[int | None]) -> None:
-        """Shapes and methods, input sizes once they are calibrated, then options and gains of the best methods.
+        """Input sizes once they are calibrated; then at the best one shapes, methods, and options and gains of these.
 
-        Sizes come before options: under corruption they are worth more, and options depend on them.
+        Sizes come first: under corruption they are worth more than all that follows, which depends on them, and the
+        clock may end it at any time.
         """
         first = Candidate(self._methods[0])
         self._accept(first)  # so that there is something to keep, whatever happens
+        if "size" in self.levers and self.best is not None:  # however far from vanilla a size is before
+            self._take_best_calibrated([replace(first, size=size) for size in sizes])
+            first = self.best.candidate
         shapes = SHAPES.values() if "schedule" in self.levers else [first.shape]
         starts = [replace(first, shape=shape) for shape in shapes]
-        starts += [replace(first, kept=self.space.constant())] if "schedule" in self.levers else []
+        starts += [replace(first, kept=self.space.constant(first.size))] if "schedule" in self.levers else []
         ranked = self._rank(starts, FEW, "shapes")[:2]
         ranked = self._rank(
             [*ranked[1:], *(replace(c, method=name) for c in ranked[:1] for name in self._methods)], FEW, "methods"
         )
         if not ranked:
             return
-        self._accept(ranked[0])  # the clock may end it at any time: what is known by then is kept
-        assert self.best is not None
-        if "size" in self.levers:  # however far from vanilla a size is before: answers to corrupted images decide too
-            self._take_best_calibrated([replace(self.best.candidate, size=size) for size in sizes])
-        at_size = [replace(leader, size=self.best.candidate.size) for leader in self._leaders(ranked)]
-        leaders = [self._with_best_options(leader) for leader in at_size]
+        self._accept(ranked[0])
+        leaders = [self._with_best_options(leader) for leader in self._leaders(ranked)]
         self._accept(leaders[0])
         self._take_best_calibrated(leaders)
         self._start = self.best
