@@ -42,12 +42,12 @@ class Made:
 
 
 class Remembered(Space):
-    """Works out the counts of a candidate once for all searches here: the same model, the same budget."""
+    """Works out the counts of a candidate once for all searches here, which are of the same model."""
 
     known: ClassVar = {}
 
     def kept(self, candidate):
-        key = repr((candidate.shape, candidate.kept, candidate.size))
+        key = repr((self.budget, candidate.shape, candidate.kept, candidate.size))
         if key not in self.known:
             try:
                 self.known[key] = super().kept(candidate)
@@ -154,6 +154,19 @@ def test_gains_are_looked_at_at_the_input_size_that_was_chosen(space):
         tried, _ = searched(space, LEVERS, calibrated=lambda reduction, best=best: reduction.input_size != best)
         gained = [entry["reduction"] for entry in tried if "size_gain" in entry["reduction"]]
         assert {reduction.get("input_size") for reduction in gained} == {best}
+
+
+def test_an_input_whose_tokens_all_fit_into_the_budget_ends_the_search():
+    """Then shapes, methods and gains have nothing to say."""
+    space = Remembered(hosts.find(zoo.load("tiny-6")), 0.8)
+    smallest = input_sizes(space.handle)[1]
+    tried, finding = searched(space, LEVERS, calibrated=lambda reduction: reduction.input_size != smallest)
+    assert finding.reduction.input_size == smallest
+    assert not any(space.kept(finding.candidate)[block] < space.patches(smallest) for block in range(space.depth))
+    assert {str(pair) for entry in tried for pair in methods(entry["reduction"])} == {
+        str(("cluster", DEFAULTS["cluster"]))
+    }
+    assert not any("size_gain" in entry["reduction"] for entry in tried)
 
 
 @pytest.mark.parametrize("levers", [LEVERS, [lever for lever in LEVERS if lever != "calibration"]], ids=len)

@@ -96,10 +96,12 @@ class Search:
         """
         self._handicaps = sizes
         try:
-            self._starts(sizes)
-            self._evolve()
-            self._exchange()
-            self._other_operators()
+            self._sizes(sizes)
+            if self._removes:
+                self._starts()
+                self._evolve()
+                self._exchange()
+                self._other_operators()
         except (OutOfTimeError, KeyboardInterrupt) as end:
             self.interrupted = isinstance(end, KeyboardInterrupt)
             if self.interrupted and self.best is None:
@@ -127,17 +129,28 @@ class Search:
         reduction = self.space.reduction(candidate)
         return Finding(candidate, reduction, self._value(candidate, "choose", None))
 
-    def _starts(self, sizes: Iterable[int | None]) -> None:
-        """Input sizes once they are calibrated; then at the best one shapes, methods, and options and gains of these.
+    def _sizes(self, sizes: Iterable[int | None]) -> None:
+        """Input sizes, calibrated for a moment, of what a budget alone does.
 
-        Sizes come first: under corruption they are worth more than all that follows, which depends on them, and the
-        clock may end it at any time.
+        They come first: under corruption they are worth more than all that follows, which depends on them, and the
+        clock may end it at any time. However far from vanilla a size is before it is calibrated, it may be the best.
         """
         first = Candidate(self._methods[0])
         self._accept(first)  # so that there is something to keep, whatever happens
-        if "size" in self.levers and self.best is not None:  # however far from vanilla a size is before
+        if "size" in self.levers and self.best is not None:
             self._take_best_calibrated([replace(first, size=size) for size in sizes])
-            first = self.best.candidate
+
+    @property
+    def _removes(self) -> bool:
+        """Whether anything is left to search: an input may be so small that the budget leaves all of its tokens."""
+        if self.best is None:
+            return True
+        reduction = self.best.reduction
+        return self.space.counts(reduction)[-1] < self.space.patches(reduction.input_size)
+
+    def _starts(self) -> None:
+        """Shapes, methods, and options and gains of the best of these."""
+        first = Candidate(self._methods[0]) if self.best is None else self.best.candidate
         shapes = SHAPES.values() if "schedule" in self.levers else [first.shape]
         starts = [replace(first, shape=shape) for shape in shapes]
         starts += [replace(first, kept=self.space.constant(first.size))] if "schedule" in self.levers else []
