@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
+from itertools import pairwise
 from typing import Any
 
 from catis.core.budget import BUDGET_METHOD, SHAPE, fit_shape, removed_from, scale_to_budget
@@ -30,6 +31,9 @@ SHAPES: dict[str, tuple[float, ...]] = {
     "before the middle": SHAPE,
 }
 """Shapes to start from: how fast tokens go at five places from the first block to the last."""
+
+THETAS: tuple[dict[str, Any], ...] = ({}, {"w_cls": 0.8, "gamma": 0.25, "l_start": 4})
+"""Options of CATIS to start from."""
 
 
 @dataclass(frozen=True)
@@ -106,6 +110,14 @@ class Space:
             return scale_to_budget(macs, self.limit, patches, candidate.kept)
         return fit_shape(macs, self.limit, patches, facts.depth, candidate.shape, last=not self.head_only)
 
+    def moved(self, candidate: Candidate, block: int, more: int) -> Candidate | None:
+        """The same with more tokens after one block, or fewer, then scaled to the budget; None if tokens came back."""
+        kept = [count + more if place == block else count for place, count in enumerate(self.kept(candidate))]
+        if self.head_only:
+            kept[-1] = kept[-2]
+        falls = all(0 < now <= before for before, now in pairwise(kept))
+        return replace(candidate, kept=tuple(kept)) if falls else None
+
     def counts(self, reduction: Reduction) -> list[int]:
         """Patch tokens that leave each block under a reduction."""
         patches = self.patches(reduction.input_size)
@@ -137,3 +149,14 @@ class Space:
             return method
         others = {block: create_method(name) for block, name in candidate.others}
         return PerBlock(tuple(others.get(block, method) for block in range(self.depth)))
+
+
+def variants(candidate: Candidate, levers: Collection[str]) -> list[Candidate]:
+    """A candidate and the same with other options: Theta of CATIS, weights inside a group."""
+    made = [candidate]
+    if candidate.method == "catis" and "theta" in levers:
+        made = [replace(candidate, options=theta) for theta in THETAS]
+    if "weights" in levers and candidate.method in ("cluster", "mctf", "tome", "catis"):
+        other = "size" if candidate.method in ("cluster", "mctf") else "attention"
+        made += [replace(c, options={**c.options, "pooling": other}) for c in made]
+    return made

@@ -9,11 +9,10 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Any
 
 from catis.core.reduction import Reduction
 from catis.tuning.allowance import Allowance, OutOfTimeError
-from catis.tuning.candidates import OPERATORS, SHAPES, Candidate, Space
+from catis.tuning.candidates import OPERATORS, SHAPES, Candidate, Space, variants
 from catis.tuning.evolution import evolve
 from catis.tuning.journal import Journal
 from catis.tuning.objective import Objective
@@ -24,8 +23,6 @@ FEW, SOME = 192, 384
 """Views that starts, and then evolution, look at: with fewer, chance decides between neighbours."""
 MARGIN = 0.99
 """What is found must be this much better on the images that choose, or it is chance."""
-THETAS: tuple[dict[str, Any], ...] = ({}, {"w_cls": 0.8, "gamma": 0.25, "l_start": 4})
-"""Options of CATIS to start from."""
 NEAR = 1.3
 """How much farther from vanilla the second best method may be before calibration and still be looked at after it."""
 GAINS = (1.0, 0.75, 0.6)
@@ -177,7 +174,7 @@ class Search:
 
     def _with_best_options(self, candidate: Candidate) -> Candidate:
         """A candidate with the best of a few options, then with the best gain."""
-        best = self._rank(self._variants(candidate), FEW, "options of the method")[0]
+        best = self._rank(variants(candidate, self.levers), FEW, "options of the method")[0]
         if "gain" not in self.levers:
             return best
         return self._rank([replace(best, gain=gain) for gain in GAINS], SOME, "gain of the size term")[0]
@@ -213,16 +210,6 @@ class Search:
         yield handicap * self._value(candidate, "search", SOME)
         yield handicap * self._value(candidate, "choose", None)
 
-    def _variants(self, candidate: Candidate) -> list[Candidate]:
-        """The same with other options: Theta of CATIS, weights inside a group."""
-        made = [candidate]
-        if candidate.method == "catis" and "theta" in self.levers:
-            made = [replace(candidate, options=theta) for theta in THETAS]
-        if "weights" in self.levers and candidate.method in ("cluster", "mctf", "tome", "catis"):
-            other = "size" if candidate.method in ("cluster", "mctf") else "attention"
-            made += [replace(c, options={**c.options, "pooling": other}) for c in made]
-        return made
-
     def _evolve(self) -> None:
         """CMA-ES over shape, gain and Theta together, from the best candidate; half of what is left of the work."""
         if self.best is None:
@@ -249,17 +236,14 @@ class Search:
             step = step if any(accepted) else step // 2
 
     def _exchanges(self, step: int) -> Iterable[Candidate]:
-        assert self.best is not None
-        last = self.space.depth - (2 if self.space.head_only else 1)
-        for block in range(last + 1):
-            kept = self.space.kept(self.best.candidate)
-            for sign in (step, -step):
-                changed = [count + sign if index == block else count for index, count in enumerate(kept)]
-                if self.space.head_only:
-                    changed[-1] = changed[-2]
+        for block in range(self.space.depth - self.space.head_only):
+            before = self.best
+            for more in (step, -step):
+                assert before is not None
                 self._say(f"exchanges of {step} tokens")
-                if all(0 < now <= before for now, before in zip(changed[1:], changed, strict=False)):
-                    yield replace(self.best.candidate, kept=tuple(changed))
+                other = self.space.moved(before.candidate, block, more)
+                if other is not None:
+                    yield other
 
     def _other_operators(self) -> None:
         """Another method in a third of the blocks, if that helps, also once it is calibrated."""
