@@ -10,7 +10,7 @@ from catis import hosts, zoo
 from catis.calibration.answers import distances
 from catis.core.reduction import Reduction
 from catis.data.preprocessing import Preprocessing
-from catis.tuning.at_budget import input_sizes
+from catis.tuning.at_budget import LITTLE, Images, input_sizes, sizes_left
 from catis.tuning.objective import Objective
 from catis.tuning.teacher import UNSURE, Teacher
 
@@ -60,6 +60,40 @@ def test_a_size_at_which_vanilla_is_less_sure_of_clean_images_is_behind(model):
         objective = Objective(model, images, Preprocessing(), damaged=damaged, sizes=sizes)
         assert list(objective.handicaps) == sizes
         assert list(objective.handicaps.values()) == pytest.approx(expected, rel=1e-3)
+
+
+def test_how_far_another_size_moves_answers_to_clean_images(model):
+    handle, images = hosts.find(model), torch.rand(9, 3, 96, 96, generator=torch.Generator().manual_seed(0))
+    sizes = input_sizes(handle)
+    own, *others = (at_size(handle, size, images) for size in sizes)
+    expected = [0.0, *(float(distances(own, other, True).mean()) for other in others)]
+    assert min(expected[1:]) > 1e-4
+    for damaged in (False, True):
+        objective = Objective(model, images, Preprocessing(), damaged=damaged, sizes=sizes)
+        assert list(objective.moved) == sizes
+        assert list(objective.moved.values()) == pytest.approx(expected, rel=1e-3, abs=1e-6)
+        for size, apart in objective.moved.items():  # vanilla fed a size is a reduction as any other
+            fed = handle.bind(replace(Reduction.none(), input_size=size))
+            assert objective.from_own_size(fed) == pytest.approx(apart, rel=1e-3, abs=1e-6)
+
+
+class Told:
+    """An objective that knows how far sizes move answers, and how far any reduction does."""
+
+    def __init__(self, apart):
+        self.moved, self.handicaps, self.apart = {None: 0.0, 64: 0.4, 80: 0.2}, {None: 1.0, 64: 1.2, 80: 1.1}, apart
+
+    def from_own_size(self, reduction):
+        return self.apart
+
+
+@pytest.mark.parametrize(
+    ("apart", "left"), [(0.5, [None, 64, 80]), (0.09, [None, 80]), (LITTLE * 0.2 - 1e-6, [None]), (0.0, [None])]
+)
+def test_a_size_that_moves_answers_far_more_than_removing_tokens_is_not_compared(apart, left):
+    told = Told(apart)
+    images = Images(None, None, search=told, choose=told, judge=None)
+    assert sizes_left(images, Reduction.none()) == {size: told.handicaps[size] for size in left}
 
 
 def test_features_have_no_sureness():

@@ -84,6 +84,7 @@ class Objective:
 
     Attributes:
         handicaps: By input size, how much nearer a candidate must be there than at the model's own.
+        moved: By input size, how far vanilla's answers to clean images are from those at its own.
     """
 
     def __init__(
@@ -110,7 +111,9 @@ class Objective:
             shown = [whole if restored else seen for whole, seen in pairs]
             teacher = Teacher.of(self.handle, shown, ~self._corrupted, sizes)
         self._answers = [(answer, teacher.are_logits) for answer in teacher.answers]
+        self._own = teacher.own
         self.handicaps = dict(zip(sizes, teacher.handicaps, strict=True))
+        self.moved = dict(zip(sizes, teacher.moved, strict=True))
         self.counts = [len(batch) for batch in self._batches]
 
     def distance(self, reduction: Reduction, views: int | None = None, correction: Correction | None = None) -> float:
@@ -124,6 +127,11 @@ class Objective:
     def clean(self, reduction: Reduction, correction: Correction | None = None) -> float:
         """Mean distance of the clean views: calibrated weights leave vanilla's answers to corrupted ones on purpose."""
         return float(self._apart(reduction, correction)[~self._corrupted].mean())
+
+    def from_own_size(self, reduction: Reduction) -> float:
+        """Mean distance of the clean views from what vanilla says at its own input size."""
+        reduced = torch.cat([reduced for _, reduced in self._both(reduction, None, None)])
+        return float(distances(self._own, reduced, self._answers[0][1])[~self._corrupted].mean())
 
     def balanced(self, reduction: Reduction, correction: Correction | None = None) -> float:
         """Geometric mean of the mean distances of clean and of corrupted views, so that neither outvotes the other."""

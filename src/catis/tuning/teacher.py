@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 import torch
 from torch import Tensor
 
-from catis.calibration.answers import answer_of
+from catis.calibration.answers import answer_of, distances
 from catis.core.reduction import Reduction
 from catis.hosts import Handle
 
@@ -29,6 +29,8 @@ class Teacher:
     answers: list[Tensor]  # (B, D) log probabilities or features of each batch
     are_logits: bool
     handicaps: list[float]  # of each size: how much nearer than at vanilla's own a candidate must be there
+    own: Tensor  # (n, D) answers at its own size alone
+    moved: list[float]  # of each size: how far answers to clean images are from those at its own
 
     @classmethod
     def of(cls, handle: Handle, batches: Sequence[Tensor], clean: Tensor, sizes: Sequence[int | None]) -> Teacher:
@@ -42,12 +44,13 @@ class Teacher:
         """
         by_size = [_at_size(handle, batches, size) for size in sizes]
         stacked, are_logits = torch.stack([answer for answer, _ in by_size]), by_size[0][1]  # (sizes, n, D)
-        counts = [len(batch) for batch in batches]
+        counts, own = [len(batch) for batch in batches], stacked[0]
+        moved = [float(distances(own, other, are_logits)[clean].mean()) for other in stacked]
         if not are_logits:
-            return cls(list(torch.split(stacked.mean(0), counts)), False, [1.0] * len(sizes))
+            return cls(list(torch.split(stacked.mean(0), counts)), False, [1.0] * len(sizes), own, moved)
         logs = stacked.log_softmax(-1)
-        mean = logs.logsumexp(0) if len(sizes) > 1 else stacked[0]
-        return cls(list(torch.split(mean, counts)), True, handicaps(logs[:, clean]))
+        mean = logs.logsumexp(0) if len(sizes) > 1 else own
+        return cls(list(torch.split(mean, counts)), True, handicaps(logs[:, clean]), own, moved)
 
 
 def handicaps(logs: Tensor) -> list[float]:
