@@ -1,7 +1,6 @@
 """What each lever of `catis tune` is worth: `levers.py ASSETS RECIPE --model NAME --budget B --out CSV [--show]`.
 
-A tuned recipe is taken apart and put together again, one lever more at a time; the controls, and what a budget alone
-does, are calibrated too.
+A tuned recipe is taken apart and put together again, one lever more at a time; the controls are calibrated too.
 
 The images and their halves are those of `tuned.py`: the first half calibrates, the second judges.
 """
@@ -13,7 +12,7 @@ from dataclasses import replace
 from pathlib import Path
 
 import torch
-from tuned import COLUMNS, NAMES, SMALL, against, batches, halves, interval, judged, right
+from tuned import COLUMNS, NAMES, against, batches, halves, interval, judged, right
 
 from catis import hosts
 from catis.calibration.run import calibrated_weights
@@ -73,8 +72,6 @@ def main() -> None:
     forms += [("calibration: all of catis tune", recipe.reduction, recipe.correction)]
     controls = controls_at(handle, given.budget)
     controls["constant r, mctf"] = constant_r(handle, given.budget, create_method("mctf"))
-    for what, size in (("budget alone", None), (f"budget, {SMALL} pixels", SMALL)):
-        controls[what] = handle.bind(Reduction.of(budget=given.budget, input_size=size))
     controls["same share, catis"] = Space(handle, given.budget).reduction(Candidate("catis", shape=SAME_SHARE))
     forms += [(what, made, None) for what, made in controls.items()]
     forms += [(f"{what}, calibrated", made, "fit") for what, made in controls.items()]
