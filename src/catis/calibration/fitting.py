@@ -16,12 +16,15 @@ from catis.calibration.blocks import inputs_of, outputs_of, scale_of
 from catis.calibration.ridge import NormalEquations, best_step
 from catis.calibration.streams import Place, Stream, Vanilla
 from catis.calibration.targets import balanced, next_shares, row_weights, some_rows
-from catis.core.block import Course, attend, reduce_tokens
+from catis.core.block import Course, attend, attend_for_prefix, reduce_tokens
 from catis.core.parts import BlockParts
+from catis.core.state import TokenState
 from catis.hosts import BlockLinears
 
 Pair = tuple[NormalEquations, NormalEquations]
 """Equations of the rows that are fitted, and of those held out."""
+Rows = Callable[[Stream, list[int]], tuple[Tensor, Tensor]]
+"""(B, n, inputs) inputs of a layer at n of the tokens of a batch, and (B, n, C) what is missing behind it."""
 
 
 @dataclass(frozen=True)
@@ -32,6 +35,7 @@ class BlockFit:
     parts: BlockParts  # the block, taken apart
     linears: BlockLinears  # its linear layers
     course: Course  # what the blocks share
+    num_prefix: int  # prefix tokens
     prefix_only: bool  # whether nobody reads the patch tokens that leave it
     positions: Tensor | None  # rotary positions of all patches
     full_positions: Tensor | None = None  # the same at the model's own input size
@@ -42,26 +46,31 @@ class BlockFit:
         return (*self.linears.attention, self.linears.mlp[-1])
 
     def run(self, streams: Sequence[Stream]) -> None:
-        """Fit the layers in place, and take all streams to the next block."""
+        """Fit the layers in place, and take all streams through attention and the reduction."""
         # while clean tokens are still vanilla's, only corrupted ones miss anything: clean answers would pay for them
         differ = all(stream.differs for stream in streams)
         self._follow_vanilla(streams, differ)
         if differ:
-            self._fit(self.linears.attention[-1], streams, self._attention_error)
+            self._fit(self.linears.attention[-1], streams, self._attention_rows)
         for stream in streams:
             self._reduce(stream)
-        self._fit(self.linears.mlp[-1], streams, self._mlp_error)
-        for stream in streams:
-            stream.tokens = self.parts.add_mlp(stream.tokens)
+        self._fit(self.linears.mlp[-1], streams, self._mlp_rows)
+
+    def leave(self, place: Place) -> Place:
+        """From the reduction to the next block."""
+        return place._replace(tokens=self.parts.add_mlp(place.tokens))
 
     def pass_by(self, place: Place) -> Place:
         """Tokens, companions and shares after the block as it is."""
-        reduced = self._reduced(place)
-        return reduced._replace(tokens=self.parts.add_mlp(reduced.tokens))
+        return self.leave(self._reduced(place))
 
     def _reduced(self, place: Place) -> Place:
-        """The same after attention and the reduction."""
-        view = attend(self.parts, place.tokens, place.state, self.course, self.index)
+        """The same after attention and the reduction; the prefix alone where nobody reads the patch tokens."""
+        here = self.parts, place.tokens, place.state, self.course, self.index
+        if self.prefix_only:
+            prefix = attend_for_prefix(*here)
+            return Place(prefix, TokenState.start(prefix.shape[1], 0, len(prefix), track=True, device=prefix.device))
+        view = attend(*here)
         tokens, state, plan = reduce_tokens(view, place.state, self.course)
         return Place(tokens, state, next_shares(place.shares, plan, place.state))
 
@@ -85,9 +94,9 @@ class BlockFit:
 
     def _add_projections(self, stream: Stream, equations: Sequence[Pair], vanilla: Vanilla) -> None:
         """Add a batch to the equations of the layers that read the features."""
-        some = some_rows(stream.tokens.shape[1], stream.state.num_prefix, stream.held_out)
+        some = some_rows(stream.tokens.shape[1], self.num_prefix, stream.held_out)
         rows = self.parts.norm(stream.tokens[:, some])
-        weights = row_weights(rows, stream.state.num_prefix).flatten()
+        weights = row_weights(rows, self.num_prefix).flatten()
         for layer, pair in zip(self.linears.attention[:-1], equations, strict=True):
             full = None if vanilla.full is None else vanilla.full.projected[layer]
             wanted = stream.wanted(vanilla.projected[layer], full)[:, some]
@@ -109,27 +118,34 @@ class BlockFit:
             if layer not in projected:  # some models read its weights instead of calling it
                 projected[layer] = layer(features)
         residual = self.parts.add_attention(tokens, update)
-        return Vanilla(projected, residual, self.parts.add_mlp(residual))
+        read = residual[:, : self.num_prefix] if self.prefix_only else residual
+        return Vanilla(projected, residual, self.parts.add_mlp(read))
 
-    def _fit(self, layer: nn.Linear, streams: Sequence[Stream], error_of: Callable[[Stream], Tensor]) -> None:
+    def _fit(self, layer: nn.Linear, streams: Sequence[Stream], rows_of: Rows) -> None:
         """Add to a layer the ridge solution of what is missing in the residual stream behind it."""
         pair = _pair(layer)
         first = streams[0].first()
-        scale = scale_of(layer, lambda: -error_of(first))  # the error falls by what is added
+        scale = scale_of(layer, lambda: -rows_of(first, self._some(first))[1])  # the error falls by what is added
         for stream in streams:
-            with inputs_of(layer) as inputs:
-                error = error_of(stream)
-            some = some_rows(error.shape[1], stream.state.num_prefix, stream.held_out, self.prefix_only)
-            weights = row_weights(error[:, some], stream.state.num_prefix).flatten()
-            rows, errors = inputs[0][:, some].flatten(0, 1), error[:, some].flatten(0, 1)
-            pair[stream.held_out].add(rows, errors, balanced(weights, errors))
+            inputs, errors = rows_of(stream, self._some(stream))
+            weights = row_weights(errors, self.num_prefix).flatten()
+            errors = errors.flatten(0, 1)
+            pair[stream.held_out].add(inputs.flatten(0, 1), errors, balanced(weights, errors))
         _take(layer, pair, scale)
 
-    def _attention_error(self, stream: Stream) -> Tensor:
-        return stream.target - attend(self.parts, stream.tokens, stream.state, self.course, self.index).residual
+    def _some(self, stream: Stream) -> list[int]:
+        return some_rows(stream.tokens.shape[1], self.num_prefix, stream.held_out, self.prefix_only)
 
-    def _mlp_error(self, stream: Stream) -> Tensor:
-        return stream.target - self.parts.add_mlp(stream.tokens)
+    def _attention_rows(self, stream: Stream, some: list[int]) -> tuple[Tensor, Tensor]:
+        here = self.parts, stream.tokens, stream.state, self.course, self.index
+        with inputs_of(self.linears.attention[-1]) as inputs:
+            residual = attend_for_prefix(*here) if self.prefix_only else attend(*here).residual
+        return inputs[0][:, some], stream.target[:, some] - residual[:, some]
+
+    def _mlp_rows(self, stream: Stream, some: list[int]) -> tuple[Tensor, Tensor]:
+        with inputs_of(self.linears.mlp[-1]) as inputs:  # of these tokens alone: each is computed for itself
+            output = self.parts.add_mlp(stream.tokens[:, some])
+        return inputs[0], stream.target[:, some] - output
 
     def _reduce(self, stream: Stream) -> None:
         """Attention with the new weights, then the reduction; the target is now that of the block's output."""

@@ -7,8 +7,9 @@ from torch import Tensor
 
 PENALTIES = tuple(10.0**power for power in range(-4, 4))
 """Penalties that are tried, in units of the mean square of an input."""
-WEIGHTS = 768 * 768
+WEIGHTS = 192 * 768
 """Weights of a layer that have a say in its penalty, by every n-th output: solving for all of them takes too long."""
+_COLUMNS = 512  # of X'WX at a time, so that little more than one half of it is computed: the other is its mirror
 _BIAS = 1e-3  # a bias is one number per output, and hardly needs holding back
 
 
@@ -44,7 +45,11 @@ class NormalEquations:
         """Add (n, inputs) rows, the (n, outputs) errors to explain, and (n,) weights."""
         rows = torch.cat([rows, rows.new_full((len(rows), 1), self._intercept)], 1)  # the last column is the bias's
         weighted = rows * weights[:, None]
-        self._square += weighted.T @ rows
+        for start in range(0, rows.shape[1], _COLUMNS):
+            own = slice(start, start + _COLUMNS)
+            product = weighted[:, own].T @ rows[:, : own.stop]
+            self._square[own, : own.stop] += product
+            self._square[:start, own] += product[:, :start].T
         self._cross += weighted.T @ errors
         self._errors += (errors.square() * weights[:, None]).sum(0)
 
@@ -53,8 +58,10 @@ class NormalEquations:
         diagonal = self._square.diagonal()
         ridge = torch.full_like(diagonal, penalty * float(diagonal[:-1].mean()))
         ridge[-1] *= _BIAS
+        matrix = self._square.clone()
+        matrix.diagonal().add_(ridge)
         factor: Tensor
-        factor, failed = torch.linalg.cholesky_ex(self._square + torch.diag(ridge))
+        factor, failed = torch.linalg.cholesky_ex(matrix)
         if int(failed):
             raise ValueError("the inputs of a layer are not finite, or all zero: it cannot be calibrated")
         return factor

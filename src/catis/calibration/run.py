@@ -116,7 +116,9 @@ class Calibrator:
         for index, (parts, linears) in enumerate(zip(entrance.parts, self.handle.linears(), strict=True)):
             prefix_only = unread and index == self.blocks.depth - 1
             positions = entrance.state.positions
-            yield BlockFit(index, parts, linears, entrance.course, prefix_only, positions, full_positions)
+            yield BlockFit(
+                index, parts, linears, entrance.course, self.blocks.num_prefix, prefix_only, positions, full_positions
+            )
 
     def run(self, progress: Progress | None = None) -> Outcome:
         """Fit all blocks, then the classifier."""
@@ -145,9 +147,12 @@ class Calibrator:
         """
         entered, before = self._entered(), _values(fit.layers)
         fit.run(self.streams)
+        self._leave(fit, held_out=True)
         share, apart = self._largest_share(fit, entered, before, _values(fit.layers))
         if share < 1:
             self._pass_by([fit], entered)
+        else:
+            self._leave(fit, held_out=False)
         outcome.shares.append(share)
         if share:
             self._waiting.append((fit, entered if not self._waiting else (), before))
@@ -162,8 +167,11 @@ class Calibrator:
         """The largest share of a step that is allowed, put on the layers, and the distances with it."""
         early, apart = fit.index < self._early, self.held.now
         for share in SHARES:
-            _set(fit.layers, before, after, share)
-            apart = self._distances(fit.index, entered)
+            if share == 1:  # held-out images have just passed the block with it
+                apart = self._distances(fit.index + 1, self._entered())
+            else:
+                _set(fit.layers, before, after, share)
+                apart = self._distances(fit.index, entered)
             farther = self.held.farther(apart)
             if not farther if early else self.held.closer(apart):
                 return share, apart
@@ -180,6 +188,12 @@ class Calibrator:
             outcome.shares[fit.index] = 0.0
         self._pass_by(self.fits[first.index : self._early], entered)
         self._waiting.clear()
+
+    def _leave(self, fit: BlockFit, held_out: bool) -> None:
+        """Take those streams that are held out, or the others, from the reduction of a block to the next one."""
+        for stream in self.streams:
+            if stream.held_out == held_out:
+                stream.place = fit.leave(stream.place)
 
     def _pass_by(self, fits: Sequence[BlockFit], entered: Entered) -> None:
         """Take the streams through some blocks as they are, from what entered the first."""

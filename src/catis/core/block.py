@@ -113,13 +113,18 @@ def run_block(parts: BlockParts, x: Tensor, state: TokenState, course: Course, i
 
 
 def _run_block_for_prefix(parts: BlockParts, x: Tensor, state: TokenState, course: Course, index: int) -> BlockStep:
-    """Run the last block where only its P prefix tokens are read: keys and values of all, the rest for these alone."""
+    """Run the last block where only its prefix tokens are read."""
+    return BlockStep(parts.add_mlp(attend_for_prefix(parts, x, state, course, index)), TokenState(state.num_prefix))
+
+
+def attend_for_prefix(parts: BlockParts, x: Tensor, state: TokenState, course: Course, index: int) -> Tensor:
+    """(B, P, C) prefix tokens after attention: keys and values of all tokens, the rest for these alone."""
     prefix = state.num_prefix
     bias = _bias(x, state, course, index)
     features = parts.norm(x)
     projection = parts.project(features, state.positions, prefix)
     update = parts.output(parts.mix(projection, _cast(bias, projection)), features[:, :prefix])
-    return BlockStep(parts.add_mlp(parts.add_attention(x[:, :prefix], update)), TokenState(prefix))
+    return parts.add_attention(x[:, :prefix], update)
 
 
 def decide(method: Method, view: BlockView, accelerator: Accelerator | None = None) -> Plan:
