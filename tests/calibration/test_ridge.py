@@ -38,6 +38,23 @@ def test_without_penalty_it_is_weighted_least_squares():
     assert torch.allclose(bias, torch.from_numpy(known[-1]).double(), atol=1e-4)
 
 
+def test_half_of_the_products_is_mirrored():
+    """Wide layers are added up some columns at a time, each product once."""
+    x, e = rows(inputs=2 * ridge._COLUMNS + 7)
+    weights = torch.rand(200)
+    whole = torch.cat([x, torch.ones(200, 1)], 1).double()
+    square = filled(x, e, weights)._square
+    assert torch.allclose(square, whole.T @ (whole * weights[:, None]), atol=1e-3)
+
+
+def test_a_factor_leaves_the_equations_as_they_are():
+    equations = filled(*rows())
+    before = equations._square.clone()
+    factor = equations.factor(10.0)
+    assert torch.equal(equations._square, before)
+    assert not torch.allclose(factor @ factor.T, before)
+
+
 def test_an_endless_penalty_changes_nothing():
     weight, bias = step_of(filled(*rows()), 1e12)
     assert weight.abs().max() < 1e-8
