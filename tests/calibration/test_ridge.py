@@ -1,6 +1,7 @@
 """The closed form: equal to least squares where nothing is held back, to the old weights where all is."""
 
 import numpy as np
+import pytest
 import torch
 
 from catis.calibration import ridge
@@ -69,13 +70,13 @@ def test_the_error_is_that_of_the_rows():
     assert np.isclose(equations.error(solution), float(left.square().sum()), rtol=1e-4)
 
 
-def test_some_outputs_are_solved_as_all_are():
+def test_a_part_is_as_if_the_other_inputs_and_outputs_were_not_there():
     x, e = rows()
-    equations = filled(x, e)
-    factor = equations.factor(0.1)
-    some = equations.solve(factor, 2)
-    assert torch.allclose(some, equations.solve(factor)[:, ::2], atol=1e-12)
-    assert np.isclose(equations.error(some, 2), filled(x, e[:, ::2]).error(some))
+    part, alone = filled(x, e).part(slice(None, None, 2), slice(None, None, 2)), filled(x[:, ::2], e[:, ::2])
+    assert (part.inputs, part.outputs) == (alone.inputs, alone.outputs) == (3, 2)
+    solution = part.solve(part.factor(0.1))
+    assert torch.allclose(solution, alone.solve(alone.factor(0.1)), atol=1e-12)
+    assert np.isclose(part.error(solution), alone.error(solution))
 
 
 def test_the_penalty_is_chosen_on_held_out_rows():
@@ -88,15 +89,30 @@ def test_the_penalty_is_chosen_on_held_out_rows():
     assert error == min(errors) < errors[0]
 
 
-def test_a_wide_layer_takes_all_outputs_of_the_penalty_that_some_choose(monkeypatch):
+def test_a_wide_layer_takes_the_penalty_that_some_of_it_choose(monkeypatch):
     x, e = rows(n=412, inputs=10)
     few, held_out = filled(x[:12], e[:12]), filled(x[12:], e[12:])
     monkeypatch.setattr(ridge, "WEIGHTS", few.inputs * few.outputs // 2)
-    errors = [held_out.error(few.solve(few.factor(penalty), 2), 2) for penalty in PENALTIES]
+    monkeypatch.setattr(ridge, "INPUTS", few.inputs // 2)
+    some = slice(None, None, 2), slice(None, None, 2)
+    own, others = few.part(*some), held_out.part(*some)
+    errors = [others.error(own.solve(own.factor(penalty))) for penalty in PENALTIES]
     weight, bias = step_of(few, PENALTIES[errors.index(min(errors))])
     best = best_step(few, held_out)
     assert torch.equal(best[0], weight)
     assert torch.equal(best[1], bias)
+
+
+@pytest.mark.parametrize("least", range(8))
+def test_the_least_error_is_found_in_few_steps_wherever_it_is(least):
+    looked: list[int] = []
+
+    def error(place):
+        looked.append(place)
+        return (place - least) ** 2
+
+    assert ridge._lowest(error, 8) == least
+    assert len(looked) == len(set(looked)) <= abs(least - 4) + 3
 
 
 def test_nothing_is_changed_where_held_out_rows_say_no():
