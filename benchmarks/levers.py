@@ -44,7 +44,7 @@ def steps(handle: hosts.Handle, recipe: Reduction, budget: float) -> Iterator[tu
     shaped = replace(own, size=recipe.input_size, gain=1.0)
     if recipe.input_size is not None:
         even = space.reduction(Candidate(method.name, shape=SAME_SHARE, size=recipe.input_size))
-        yield f"input size {recipe.input_size}", replace(even, method=method)
+        yield "input size", replace(even, method=method)
     yield "tokens kept per block", replace(space.reduction(shaped), method=method)
     yield "gain of the size term", recipe
 
