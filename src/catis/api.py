@@ -30,6 +30,7 @@ def apply(
     head_only: bool | None = None,
     budget: float | None = None,
     size_gain: float | Sequence[float] | None = None,
+    restore_norm: bool | None = None,
     input_size: int | None = None,
     recipe: RecipeLike | None = None,
     correction: Correction | None = None,
@@ -53,6 +54,8 @@ def apply(
             token in one block. For an image of another size every block keeps the same share of the tokens.
         size_gain: Factor on log(size) in the attention logits, one number or one per block; the method's own by
             default, which is 1 for all but "cluster".
+        restore_norm: Whether a merged token gets the mean norm of its members: vectors that point apart have a short
+            mean. The method's own by default, which is no for all but "cluster".
         input_size: Resize images to this side before the model sees them, so that there are fewer patches from the
             start; only for models that give one vector per image. As they come by default.
         recipe: A recipe in place of all of these: a folder or file that `catis.save_recipe` wrote, the name of one
@@ -78,7 +81,8 @@ def apply(
     handle = hosts.find(model)
     wanted = wanted_recipe(
         method, recipe=recipe, correction=correction, r=r, schedule=schedule, prop_attn=prop_attn, output=output,
-        head_only=head_only, budget=budget, size_gain=size_gain, input_size=input_size, **options,
+        head_only=head_only, budget=budget, size_gain=size_gain, restore_norm=restore_norm, input_size=input_size,
+        **options,
     )  # fmt: skip
     handle.install(*_fitting(handle, wanted))
     return model

@@ -34,6 +34,7 @@ class ModelInfo:
         gmacs_vanilla: The same of the vanilla model.
         output: What a vision tower hands on: "grid" or "tokens".
         size_gain: Factor on log(size) in the attention logits.
+        restore_norm: Whether a merged token gets the mean norm of its members.
         input_size: Side to which images are resized first; None for as they come.
     """
 
@@ -52,6 +53,7 @@ class ModelInfo:
     gmacs_vanilla: float
     output: str
     size_gain: Any
+    restore_norm: bool
     input_size: int | None
 
     def to_json(self) -> dict[str, Any]:
@@ -100,5 +102,6 @@ def info(model: nn.Module) -> ModelInfo:
         gmacs_vanilla=cost.vanilla,
         output=reduction.output,
         size_gain=reduction.size_gain if reduction.size_gain is not None else reduction.gain(0),
+        restore_norm=reduction.restores_norm(0),
         input_size=reduction.input_size,
     )

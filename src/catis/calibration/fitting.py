@@ -45,6 +45,11 @@ class BlockFit:
         """What is fitted, in order: what reads the features, the attention's output, the MLP's second layer."""
         return (*self.linears.attention, self.linears.mlp[-1])
 
+    @property
+    def _restores(self) -> bool:
+        """Whether tokens that merge here get a norm, and so their targets in the residual stream."""
+        return self.course.reduction.restores_norm(self.index)
+
     def run(self, streams: Sequence[Stream]) -> None:
         """Fit the layers in place, and take all streams through attention and the reduction."""
         # while clean tokens are still vanilla's, only corrupted ones miss anything: clean answers would pay for them
@@ -87,7 +92,8 @@ class BlockFit:
             seen = whole if stream.copies is None else whole.of(stream.copies)
             if differ:
                 self._add_projections(stream, equations, seen)
-            stream.target = stream.wanted(seen.residual, None if seen.full is None else seen.full.residual)
+            full = None if seen.full is None else seen.full.residual
+            stream.target = stream.wanted(seen.residual, full, self._restores)
             stream.vanilla, stream.full = seen.output, None if seen.full is None else seen.full.output
         for layer, pair in zip(readers, equations, strict=True):
             _take(layer, pair, None)
@@ -150,7 +156,7 @@ class BlockFit:
     def _reduce(self, stream: Stream) -> None:
         """Attention with the new weights, then the reduction; the target is now that of the block's output."""
         stream.place = self._reduced(stream.place)
-        stream.target = stream.wanted(stream.vanilla, stream.full)
+        stream.target = stream.wanted(stream.vanilla, stream.full, self._restores)
 
 
 def _pair(layer: nn.Linear) -> Pair:

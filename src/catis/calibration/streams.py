@@ -94,9 +94,10 @@ class Stream:
         prefix = self.state.num_prefix
         return tokens, TokenState.start(prefix, tokens.shape[1] - prefix, len(tokens), track=True, device=tokens.device)
 
-    def wanted(self, vanilla: Tensor, full: Tensor | None) -> Tensor:
+    def wanted(self, vanilla: Tensor, full: Tensor | None, restore_norm: bool = False) -> Tensor:
         """(B, N, C) targets from vanilla tokens, and from those of the full input size for the prefix."""
-        means = group_means(vanilla, self.state, self.tokens.shape[1] - self.state.num_prefix, self.shares)
+        present = self.tokens.shape[1] - self.state.num_prefix
+        means = group_means(vanilla, self.state, present, self.shares, restore_norm)
         if full is None:
             return means
         prefix = self.state.num_prefix

@@ -6,11 +6,14 @@ import torch
 from torch import Tensor
 
 from catis.core.execute import group_sum
+from catis.core.norms import norms, with_norms
 from catis.core.plan import Plan
 from catis.core.state import TokenState
 
 
-def group_means(vanilla: Tensor, state: TokenState, num_patches: int, shares: Tensor | None = None) -> Tensor:
+def group_means(
+    vanilla: Tensor, state: TokenState, num_patches: int, shares: Tensor | None = None, restore_norm: bool = False
+) -> Tensor:
     """(B, P + N_p, C) targets of the tokens present, from (B, P + patches at the start, C) vanilla tokens.
 
     A prefix token's target is vanilla's own, a patch token's the mean over its patches; what was evicted has no part.
@@ -20,6 +23,7 @@ def group_means(vanilla: Tensor, state: TokenState, num_patches: int, shares: Te
         state: Companions of the tokens present.
         num_patches: Patch tokens present, N_p.
         shares: (B, patches at the start) what each patch is of its token; alike inside a token if there are none.
+        restore_norm: Whether a mean gets the mean norm of its patches, as merged tokens did.
 
     Example:
         >>> state = TokenState(0, provenance=torch.tensor([[0, 0, -1, 1]]))
@@ -35,7 +39,8 @@ def group_means(vanilla: Tensor, state: TokenState, num_patches: int, shares: Te
     totals = patches.new_zeros(len(patches), num_patches + 1)
     totals.scatter_add_(1, place, weights)
     smallest = torch.finfo(totals.dtype).tiny
-    return torch.cat([prefix, (sums / totals.clamp_min(smallest)[..., None])[:, :num_patches]], 1)
+    means = torch.cat([prefix, (sums / totals.clamp_min(smallest)[..., None])[:, :num_patches]], 1)
+    return with_norms(means, group_means(norms(vanilla), state, num_patches, shares)) if restore_norm else means
 
 
 def next_shares(shares: Tensor | None, plan: Plan | None, state: TokenState) -> Tensor | None:

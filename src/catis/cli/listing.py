@@ -53,7 +53,7 @@ def recipes_command(
         made = recipe.made
         budget = None if made is None or made.budget is None else f"{made.budget:.2f}"
         rows.append([known, recipe.reduction.method.name, budget, made.measured if made else ""])
-    Table(["name", "method", "budget", "measured"], rows, prose=True).print(console)
+    Table(["name", "method", "budget", "measured"], rows).print(console)
 
 
 def gmacs_command(

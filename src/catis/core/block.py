@@ -171,6 +171,8 @@ def reduce_tokens(view: BlockView, state: TokenState, course: Course) -> tuple[T
     if not view.r:
         return view.residual, replace(state, cls_attention=_without_gradient(method.observe, view)), None
     plan = decide(method, view, course.accelerator)
+    if course.reduction.restores_norm(view.block):
+        plan = replace(plan, restore_norm=True)
     return *execute(plan, view.residual, state, course.accelerator), plan
 
 

@@ -10,6 +10,7 @@ from torch import Tensor
 
 from catis.core.accelerator import Accelerator, Moved, is_eager
 from catis.core.graph_merge import merge_in_graph
+from catis.core.norms import norms, with_norms
 from catis.core.plan import EVICTED, Plan
 from catis.core.rows import flat_index, take_rows
 from catis.core.signals import as_shares
@@ -155,13 +156,18 @@ def _ones(plan: Plan) -> Tensor:
 def _blend(plan: Plan, kept: Tensor, gone: Tensor, state: TokenState, size: Tensor | None) -> Tensor:
     """(B, P + K, C) survivors after (B, R, C) removed tokens have merged into them; `kept` may be overwritten."""
     prefix, rows = state.num_prefix, _slot(plan) + state.num_prefix
+    before = norms(kept) if plan.restores else None
     if plan.blend == "max":
         evicted = (_target(plan) < 0).unsqueeze(-1)
         candidates = gone.masked_fill(evicted, float("-inf"))
         return kept.scatter_reduce(1, rows.unsqueeze(-1).expand_as(gone), candidates, "amax")
     # A group's mean is its destination plus each member's share of the way to it, so only destinations change.
     destination = take_rows(kept, rows)
-    merged = _add_to_groups(plan, kept, (gone - destination) * _shares(plan, state.size, size, kept.dtype), prefix)
+    shares = _shares(plan, state.size, size, kept.dtype)
+    merged = _add_to_groups(plan, kept, (gone - destination) * shares, prefix)
+    if before is not None:
+        longer = (norms(gone) - take_rows(before, rows)) * shares
+        return with_norms(merged, _add_to_groups(plan, before, longer, prefix))
     if plan.blend in ("mlerp", "mlerp_dst"):
         return merged * F.pad(_mlerp_scale(plan, merged[:, prefix:], destination, gone), (0, 0, prefix, 0), value=1.0)
     return merged

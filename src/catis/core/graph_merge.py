@@ -7,6 +7,7 @@ import torch.nn.functional as F
 from torch import Tensor
 
 from catis.core.accelerator import Moved
+from catis.core.norms import norms, with_norms
 from catis.core.plan import EVICTED, Plan
 from catis.core.rows import first_rows, rows_of_batch
 from catis.core.signals import as_shares
@@ -33,9 +34,13 @@ def merge_in_graph(plan: Plan, x: Tensor, state: TokenState) -> Moved | None:
     size, weight = _pick(summed, 0), 0 if plan.blend == "size" else narrow.shape[-1] - 1
     total = _pick(summed, weight)
     shares = members * _pick(gone, weight).transpose(1, 2) / total
-    kept = rows_of_batch(wide, stay) * (_pick(own, weight) / total)  # exactly itself where nobody comes
+    part = _pick(own, weight) / total  # exactly 1 where nobody comes
+    staying, going = rows_of_batch(wide, stay), rows_of_batch(wide, go)
+    merged = staying * part + shares @ going
+    if plan.restores:
+        merged = with_norms(merged, norms(staying) * part + shares @ norms(going))
     return Moved(
-        (kept + shares @ rows_of_batch(wide, go)).to(x.dtype),
+        merged.to(x.dtype),
         size[:, prefix:, 0].to(torch.float32),
         None if plan.cls_attention is None else as_shares(summed[:, prefix:, 1]),
         size.log().view(-1, 1, 1, size.shape[1]).to(x.dtype),

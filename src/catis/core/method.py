@@ -91,6 +91,11 @@ class Method:
         return 1.0
 
     @property
+    def restore_norm(self) -> bool:
+        """Whether merged tokens get the mean norm of their members, where a reduction says nothing."""
+        return False
+
+    @property
     def weighs_pool(self) -> bool:
         """Whether average and attention pools weigh tokens by size."""
         return True

@@ -21,6 +21,7 @@ Blend = Literal["size", "mean", "weight", "mlerp", "mlerp_dst", "max"]
 `mlerp`: direction of the plain mean, length of the longest member. `mlerp_dst`: the plain mean divided by the
 destination's own length, times the longest (what ToFu's public code computes). `max`: elementwise maximum.
 """
+_MEANS = ("size", "mean", "weight")
 
 
 @record
@@ -37,6 +38,7 @@ class Plan:
         all_merge: Whether no target is EVICTED; saves the executor the masks.
         blend: How merged vectors are averaged.
         weight: (B, N_p) weights, for blend "weight".
+        restore_norm: Whether a mean gets the mean norm of its members: vectors that point apart have a short mean.
         cls_attention: (B, N_p) A_cls of this block, for the executor to carry to the next one; None if not wanted.
         into: (B, R) the token whose position `target` is, or EVICTED; None where the method does not know it.
         notes: What the method saw (scores, thresholds), each (B, N_p) or (B,), for traces and pictures.
@@ -53,6 +55,7 @@ class Plan:
     all_merge: bool = False
     blend: Blend = "size"
     weight: Tensor | None = None
+    restore_norm: bool = False
     cls_attention: Tensor | None = None
     into: Tensor | None = None
     notes: Mapping[str, Tensor] = field(default_factory=dict)
@@ -61,6 +64,11 @@ class Plan:
     def num_kept(self) -> int:
         """Patch tokens that survive."""
         return self.keep.shape[1]
+
+    @property
+    def restores(self) -> bool:
+        """Whether merged vectors are means that get a norm; other blends have a rule of their own for it."""
+        return self.restore_norm and self.blend in _MEANS
 
     def kept_rows(self, num_prefix: int) -> Tensor:
         """(B, P + K) rows of a whole sequence that survive, prefix first."""

@@ -18,7 +18,8 @@ from catis.registry import create_method
 VANILLA = "vanilla"
 """What the unreduced model is called wherever a method has its name."""
 NOTHING = Schedule()
-_KEYS = ("method", "r", "options", "prop_attn", "output", "head_only", "size_gain", "input_size", "budget")
+_SWITCHES = ("prop_attn", "output", "head_only", "size_gain", "restore_norm", "input_size", "budget")
+_KEYS = ("method", "r", "options", *_SWITCHES)
 Output = Literal["grid", "tokens"]
 
 
@@ -45,6 +46,7 @@ class Reduction:
         head_only: The last block computes the prefix tokens alone, and removes nothing: the logits are the same where
             the head reads nothing else. None is off; with a budget it is on where that is so.
         size_gain: Factor on log(size) in the attention logits; one number, or one per block; None for the method's own.
+        restore_norm: Whether a merged token gets the mean norm of its members; None for the method's own.
         input_size: Side to which images are resized first, so that there are fewer patches; None for as they come.
 
     Example:
@@ -60,6 +62,7 @@ class Reduction:
     windowed: tuple[int, ...] = ()
     head_only: bool | None = None
     size_gain: float | tuple[float, ...] | None = None
+    restore_norm: bool | None = None
     input_size: int | None = None
 
     @classmethod
@@ -73,6 +76,7 @@ class Reduction:
         output: Output = "grid",
         head_only: bool | None = None,
         size_gain: float | Sequence[float] | None = None,
+        restore_norm: bool | None = None,
         input_size: int | None = None,
         budget: float | None = None,
         **options: Any,
@@ -88,6 +92,7 @@ class Reduction:
             raise ValueError(f"output={output!r}: expected one of {list(get_args(Output))}")
         switches: dict[str, Any] = {"prop_attn": bool(prop_attn), "output": output, "head_only": head_only}
         switches |= {"size_gain": _gain(size_gain), "input_size": _side(input_size)}
+        switches["restore_norm"] = _switch("restore_norm", restore_norm)
         built = cls(_build(_usual_method(r, schedule, budget) if method is None else method, options), **switches)
         if budget is not None:
             if r is not None or schedule is not None:
@@ -135,8 +140,7 @@ class Reduction:
         if not isinstance(content.get("prop_attn", True), bool):
             raise ValueError(f"{where}: prop_attn is {content['prop_attn']!r:.60}, expected true or false")
         schedule = None if r is None else Schedule.from_json(r)
-        switches = set(_KEYS) - {"method", "r", "options"}
-        how: dict[str, Any] = {key: content[key] for key in switches if key in content}
+        how: dict[str, Any] = {key: content[key] for key in _SWITCHES if key in content}
         return cls.of(_build(method, options), schedule=schedule, **how)
 
     def to_json(self) -> dict[str, Any]:
@@ -146,7 +150,8 @@ class Reduction:
             told["method"] = [_told(method) for method in self.method.methods]
             told["options"] = {}
         gain = list(self.size_gain) if isinstance(self.size_gain, tuple) else self.size_gain
-        others = {"output": self.output, "head_only": self.head_only, "size_gain": gain, "input_size": self.input_size}
+        others = {"output": self.output, "head_only": self.head_only, "size_gain": gain}
+        others |= {"restore_norm": self.restore_norm, "input_size": self.input_size}
         return told | {name: value for name, value in others.items() if value != _DEFAULTS[name]}
 
     def __str__(self) -> str:
@@ -197,6 +202,8 @@ class Reduction:
             )
         if self.head_only and self.method.block_runner is not None:
             raise ValueError(f"head_only=True: this form of {self.method.name} runs all blocks in a way of its own")
+        if self.restore_norm and self.method.block_runner is not None:
+            raise ValueError(f"restore_norm=True: this form of {self.method.name} merges in a way of its own")
         if isinstance(self.size_gain, tuple) and len(self.size_gain) != depth:
             raise ValueError(f"size_gain={list(self.size_gain)}: {len(self.size_gain)} entries for {depth} blocks")
         return replace(self, schedule=self.schedule.bound(depth), windowed=windowed)
@@ -206,6 +213,10 @@ class Reduction:
         if self.size_gain is None:
             return self.method.at(block).size_gain
         return self.size_gain[block] if isinstance(self.size_gain, tuple) else self.size_gain
+
+    def restores_norm(self, block: int) -> bool:
+        """Whether a token that merged in a block gets the mean norm of its members."""
+        return self.method.at(block).restore_norm if self.restore_norm is None else self.restore_norm
 
     def amounts(self, depth: int, num_patches: int, num_prefix: int) -> list[int]:
         """Patch tokens that each block removes, for an image of `num_patches` patches."""
@@ -251,6 +262,12 @@ def _gain(value: Any) -> float | tuple[float, ...] | None:
     if not all(isinstance(number, Real) and 0 <= float(number) < math.inf for number in numbers):
         raise ValueError(f"size_gain={value!r}: expected a number >= 0, or one per block")
     return float(value) if isinstance(value, Real) else tuple(map(float, numbers))
+
+
+def _switch(name: str, value: Any) -> bool | None:
+    if value is not None and not isinstance(value, bool):
+        raise ValueError(f"{name}={value!r}: expected True or False, or None for the method's own")
+    return value
 
 
 def _side(value: Any) -> int | None:

@@ -102,7 +102,7 @@ class ImageFolder:
         name = self.names[index]
         path = self.root / name
         if not path.resolve().is_relative_to(self.root.resolve()):
-            return BrokenImage(name, "symlink out of the folder, not followed")
+            return BrokenImage(name, "symlink out of the folder, not followed: copy the file")
         return read_image(path, self.preprocessing, name)
 
 

@@ -45,7 +45,8 @@ _TAUGHT: dict[type[Method], tuple[Decider, set[str]]] = {
 _SEEN: dict[type, set[str]] = {
     BlockView: {"block", "depth", "r", "num_prefix", "has_cls", "features", "residual", "query", "key", "content_key"}
     | {"scale", "bias", "size", "previous_cls", "explain"},
-    Plan: {"keep", "removed", "target", "all_merge", "blend", "weight", "cls_attention", "into", "notes"},
+    Plan: {"keep", "removed", "target", "all_merge", "blend", "weight", "restore_norm"}
+    | {"cls_attention", "into", "notes"},
     TokenState: {"num_prefix", "size", "cls_attention", "provenance", "positions", "log_size", "offset"}
     | {"size_column"},
 }
@@ -110,6 +111,7 @@ def merge(kernels: Kernels, plan: Plan, x: Tensor, state: TokenState) -> Moved |
         size=_floats(state.size),
         weight=_floats(plan.weight),
         blend=BLENDS[plan.blend],
+        restore_norm=plan.restore_norm,
         keep=plan.keep.contiguous(),
         removed=plan.removed.contiguous(),
         target=None if plan.target is None else plan.target.contiguous(),

@@ -66,6 +66,7 @@ typedef float number_t;
     FIELD(number, small, "", MCTF, 0, 0)                                                                           \
     FIELD(floats, weight, "BM", MERGE, MCTF, MERGE) /* attention received times size */                            \
     FIELD(whole, blend, "", MERGE, 0, 0)                                                                           \
+    FIELD(whole, restore_norm, "", MERGE, 0, 0) /* whether means get the mean norm of their members */             \
     FIELD(indices, keep, "BK", MERGE, CHOOSE, 0)                                                                   \
     FIELD(indices, removed, "BR", MERGE, CHOOSE, 0)                                                                \
     FIELD(indices, target, "BR", MERGE, CHOOSE, MERGE) /* NULL when all are evicted */                             \

@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
+from catis.core.per_block import PerBlock
 from catis.core.reduction import Reduction
 from catis.hosts.correction import Correction
 from catis.recipes.made import Made
 
-VERSION = 2
-"""Of the format. Files without a version are of the first: no calibrated weights, and `model` is a text."""
+VERSION = 3
+"""Of the format. Files without a version are of the first: no calibrated weights, and `model` is a text. Those of the
+second know nothing of norms: no merged token got one."""
 _ABOUT = ("version", "model", "preprocessing", "labels", "notes", "made", "weights")
 
 
@@ -66,8 +68,12 @@ class Recipe:
         named = content.get("model", "")
         about = {"class": named, "name": ""} if isinstance(named, str) else {"class": "", "name": "", **named}
         made = content.get("made")
+        reduction = _reduction({name: value for name, value in content.items() if name not in _ABOUT}, where)
+        if content.get("version") == 2:
+            reduction = _without_norms(reduction)
+            correction = correction and replace(correction, reduction=_without_norms(correction.reduction))
         return cls(
-            reduction=_reduction({name: value for name, value in content.items() if name not in _ABOUT}, where),
+            reduction=reduction,
             model=about["class"],
             name=about["name"],
             preprocessing=content.get("preprocessing", {}),
@@ -105,6 +111,12 @@ def _check_about(content: Mapping[str, Any], where: str) -> None:
     known = isinstance(model, Mapping) and set(model) <= {"class", "name"}
     if not isinstance(model, str) and not (known and all(isinstance(value, str) for value in model.values())):
         raise ValueError(f"{where}: model is {model!r:.60}, expected its class and its name")
+
+
+def _without_norms(reduction: Reduction) -> Reduction:
+    methods = reduction.method.methods if isinstance(reduction.method, PerBlock) else [reduction.method]
+    says = reduction.restore_norm is not None or not any(method.restore_norm for method in methods)
+    return reduction if says else replace(reduction, restore_norm=False)
 
 
 def _reduction(content: Mapping[str, Any], where: str) -> Reduction:

@@ -47,6 +47,7 @@ class Candidate:
     kept: tuple[int, ...] = ()  # patch tokens that leave each block, in place of a shape
     others: tuple[tuple[int, str], ...] = ()  # blocks that use another method, and its name
     gain: float | None = None  # of the size term; None for the method's own
+    restore_norm: bool | None = None  # whether merged tokens get a norm; None for the method's own
     size: int | None = None  # side of the input; None for the model's own
 
     @property
@@ -56,7 +57,8 @@ class Candidate:
 
     def to_json(self) -> dict[str, Any]:
         """Plain data, for the record of what was tried."""
-        told = {"method": self.method, "options": dict(self.options), "gain": self.gain, "size": self.size}
+        told: dict[str, Any] = {"method": self.method, "options": dict(self.options), "gain": self.gain}
+        told |= {"restore_norm": self.restore_norm, "size": self.size}
         others = {str(block): name for block, name in self.others}
         return {**told, "shape": list(self.shape), "kept": list(self.kept), "others": others}
 
@@ -90,7 +92,8 @@ class Space:
             ValueError: No amount of removal reaches the budget, or the model cannot be fed that size.
         """
         method = self._method(candidate)
-        built = Reduction(method, head_only=self.head_only, size_gain=candidate.gain, input_size=candidate.size)
+        switches: dict[str, Any] = {"size_gain": candidate.gain, "restore_norm": candidate.restore_norm}
+        built = Reduction(method, head_only=self.head_only, input_size=candidate.size, **switches)
         removed = removed_from(self.patches(candidate.size), self.kept(candidate))
         return self.handle.bind(replace(built, schedule=Schedule.parse(removed)))
 
@@ -152,11 +155,14 @@ class Space:
 
 
 def variants(candidate: Candidate, levers: Collection[str]) -> list[Candidate]:
-    """A candidate and the same with other options: Theta of CATIS, weights inside a group."""
+    """A candidate and the same with other options: Theta of CATIS, weights inside a group, norm of a group."""
     made = [candidate]
     if candidate.method == "catis" and "theta" in levers:
         made = [replace(candidate, options=theta) for theta in THETAS]
     if "weights" in levers and candidate.method in ("cluster", "mctf", "tome", "catis"):
         other = "size" if candidate.method in ("cluster", "mctf") else "attention"
         made += [replace(c, options={**c.options, "pooling": other}) for c in made]
+    if "weights" in levers and candidate.method != "tofu":  # which has a rule of its own for the norm
+        restored = not create_method(candidate.method).restore_norm
+        made += [replace(c, restore_norm=restored) for c in made]
     return made
