@@ -32,18 +32,19 @@ def steps(handle: hosts.Handle, recipe: Reduction, budget: float) -> Iterator[tu
     """From constant r to the tuned recipe, one lever more at a time, each at the budget."""
     space, method = Space(handle, budget), recipe.method
     base = create_method(method.name)
-    own = Candidate(method.name, gain=recipe.size_gain, kept=tuple(space.counts(recipe)))
+    norm = recipe.restore_norm
+    own = Candidate(method.name, gain=recipe.size_gain, restore_norm=norm, kept=tuple(space.counts(recipe)))
     yield "ToMe, constant r", constant_r(handle, budget, create_method("tome"))
     yield "ToMe, same share", space.reduction(Candidate("tome", shape=SAME_SHARE))
-    yield f"operator: {method.name}", space.reduction(Candidate(method.name, shape=SAME_SHARE))
+    yield f"operator: {method.name}", space.reduction(Candidate(method.name, shape=SAME_SHARE, restore_norm=False))
+    alike = space.reduction(Candidate(method.name, shape=SAME_SHARE, restore_norm=norm))
+    if alike.restores_norm(0):
+        yield "norms restored", alike
     if method != base:
-        yield (
-            "options and weights of the method",
-            replace(space.reduction(Candidate(method.name, shape=SAME_SHARE)), method=method),
-        )
+        yield "options and weights of the method", replace(alike, method=method)
     shaped = replace(own, size=recipe.input_size, gain=1.0)
     if recipe.input_size is not None:
-        even = space.reduction(Candidate(method.name, shape=SAME_SHARE, size=recipe.input_size))
+        even = space.reduction(Candidate(method.name, shape=SAME_SHARE, restore_norm=norm, size=recipe.input_size))
         yield "input size", replace(even, method=method)
     yield "tokens kept per block", replace(space.reduction(shaped), method=method)
     yield "gain of the size term", recipe

@@ -38,6 +38,10 @@ def methods(thetas: list[tuple[str, Path]]) -> Iterator[tuple[str, Method]]:
         yield name, create_method(name)
 
 
+RESTORED = ("catis", "tome", "mctf")
+"""Methods that are also looked at with restored norms, which cluster has by itself."""
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("assets", type=Path)
@@ -61,10 +65,16 @@ def main() -> None:
         writer = csv.writer(file)
         if not file.tell():
             writer.writerow([name.replace("smaller", "catis") for name in COLUMNS])
-        for what, method in methods([(name, Path(path)) for name, path in given.theta]):
+        reduction = replace(reduction, restore_norm=None)  # every method its own
+        forms = [
+            (what, method, reduction) for what, method in methods([(name, Path(path)) for name, path in given.theta])
+        ]
+        restored = replace(reduction, restore_norm=True)
+        forms += [(f"{name}, norms restored", create_method(name), restored) for name in RESTORED]
+        for what, method, base in forms:
             if given.only and what not in ("catis", *given.only):
                 continue
-            made = handle.bind(replace(reduction, method=method))
+            made = handle.bind(replace(base, method=method))
             with handle.installed(made):
                 own = right(handle.model, inputs, labels, given.bfloat16)
             first = own if first is None else first

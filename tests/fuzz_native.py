@@ -134,7 +134,8 @@ def decide_and_merge(compiled: Compiled, dice: random.Random, most: int) -> Plan
             return None
         check(plan, view)
         weight = plan.weight if dice.random() < 0.5 else torch.rand(view.residual.shape[0], view.num_patches)
-        changed = replace(plan, blend=dice.choice(BLENDS), weight=weight, cls_attention=view.previous_cls)
+        changed = replace(plan, blend=dice.choice(BLENDS), weight=weight, restore_norm=dice.random() < 0.5)
+        changed = replace(changed, cls_attention=view.previous_cls)
         compiled.execute(dice.choice([plan, changed]), view.residual, TokenState(view.num_prefix, view.size))
     except REFUSALS:
         return None

@@ -68,6 +68,7 @@ MUTATIONS = [
     ("mctf.c", "int better = row[lane] > best.score", "int better = row[lane] >= best.score"),
     ("mctf.c", "in->prefix > 0, sides->keys", "in->prefix >= 0, sides->keys"),
     ("merge.c", "if (in->target[t] >= 0) total", "if (in->target[t] > 0) total"),
+    ("merge.c", "in->channels) - own[k]) * share", "in->channels) + own[k]) * share"),
     ("merge.c", "own > other ? own", "own < other ? own"),
     ("merge.c", "in->keep[k] < patches", "in->keep[k] <= patches"),
     ("merge.c", "in->target[t] >= -1", "in->target[t] >= -2"),

@@ -58,7 +58,7 @@ def edit(folder: Path, **changes) -> None:
 def test_a_folder_gives_the_same_model_again(folder):
     expected, content = run(calibrated()), json.loads((folder / FILE_NAME).read_text())
     assert sorted(file.name for file in folder.iterdir()) == [FILE_NAME, WEIGHTS_NAME]
-    assert content["version"] == 2
+    assert content["version"] == 3
     assert content["model"] == {"class": "VisionTransformer", "name": "test_vit.r160_in1k"}
     assert content["made"]["held_out_agreement"] == 91.25
     for source in (folder, str(folder), folder / FILE_NAME, load_recipe(folder)):
@@ -93,10 +93,24 @@ def test_files_of_the_first_version_are_read(tmp_path):
     assert Recipe.from_json(recipe.to_json()) == recipe
 
 
+def test_files_of_the_second_version_restore_no_norms(folder):
+    """Nobody knew of norms then: what such a recipe was measured with is what it still does, calibrated or not."""
+    catis.save_recipe(catis.apply(build(), "cluster", r=2), folder.parent / "plain")
+    edit(folder.parent / "plain", version=2)
+    recipe = load_recipe(folder.parent / "plain")
+    assert recipe.reduction.restore_norm is False
+    assert torch.equal(
+        run(catis.apply(build(), recipe=recipe)), run(catis.apply(build(), "cluster", r=2, restore_norm=False))
+    )
+    assert load_recipe(write_recipe(recipe, folder.parent / "again")) == recipe
+    edit(folder, version=2)
+    assert torch.equal(run(catis.apply(build(), recipe=folder)), run(calibrated()))  # tome, which never did
+
+
 @pytest.mark.parametrize(
     ("changes", "problem"),
     [
-        ({"version": 3}, " has version 3: this catis reads 1 to 2"),
+        ({"version": 4}, " has version 4: this catis reads 1 to 3"),
         ({"version": "2"}, " has version '2'"),
         ({"colour": "red"}, " has the unknown keys colour"),
         ({"method": "topk"}, ": .*topk"),

@@ -80,8 +80,8 @@ claim(
     "by hand: 250 images of the half that tunes, at 0.42, 0.5, 0.58, 0.65 and 0.8",
 )
 claim(
-    "feed it 208 pixels at {} and 224 at {}; the search before, which compared sizes last, took 192 and 208 and had {} % "
-    "and {} % on clean images, {} % and {} % under noise, {} % and {} % over the five views",
+    "feed it 208 pixels at {} and 224 at {}; the search before, which compared sizes last, took 192 and 208 and had {} "
+    "% and {} % on clean images, {} % and {} % under noise, {} % and {} % over the five views",
     "by hand: results/tuned.csv of commit 21770d1",
 )
 claim("ViT-B at {} had 280 photographs, above 160, and calibration as its only lever", RUNS_BY_HAND)

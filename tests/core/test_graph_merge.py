@@ -28,9 +28,12 @@ def scene(prefix: int, sized: bool, evicts: bool) -> tuple[Plan, torch.Tensor, T
 @pytest.mark.parametrize("sized", [False, True])
 @pytest.mark.parametrize("evicts", [False, True])
 @pytest.mark.parametrize("blend", ["size", "weight"])
-def test_same_tokens_sizes_attention_and_bias(prefix: int, sized: bool, evicts: bool, blend: str) -> None:
+@pytest.mark.parametrize("restore_norm", [False, True])
+def test_same_tokens_sizes_attention_and_bias(
+    prefix: int, sized: bool, evicts: bool, blend: str, restore_norm: bool
+) -> None:
     plan, x, state = scene(prefix, sized, evicts)
-    plan = replace(plan, blend=blend, weight=torch.rand(2, 8) if blend == "weight" else None)
+    plan = replace(plan, blend=blend, weight=torch.rand(2, 8) if blend == "weight" else None, restore_norm=restore_norm)
     tokens, after = execute(plan, x.clone(), state)
     moved = merge_in_graph(plan, x, state)
     assert moved is not None

@@ -165,16 +165,17 @@ def test_ties_go_to_the_earlier_token_as_in_pytorch(name, options, prefix, block
 
 
 @needs_kernels
+@pytest.mark.parametrize("restore_norm", [False, True])
 @pytest.mark.parametrize("blend", BLENDS)
 @given(shape=shapes, evicted=st.sampled_from(["none", "some", "all"]))
-def test_merging_is_that_of_the_executor(blend, shape, evicted):
+def test_merging_is_that_of_the_executor(blend, restore_norm, shape, evicted):
     view = view_of(shape)
     generator = torch.Generator().manual_seed(shape["seed"])
     order = torch.rand(view.features.shape[0], view.num_patches, generator=generator).argsort(-1)
     removed, keep = order[:, : view.r], order[:, view.r :]
     target = torch.randint(0 if evicted == "none" else -1, keep.shape[1], removed.shape, generator=generator)
     plan = Plan(keep, removed, None if evicted == "all" else target, blend=blend, cls_attention=view.previous_cls)
-    plan = replace(plan, weight=torch.rand(order.shape, generator=generator) + 0.1)
+    plan = replace(plan, weight=torch.rand(order.shape, generator=generator) + 0.1, restore_norm=restore_norm)
     state = TokenState(view.num_prefix, view.size)
     assert compiled().execute(plan, view.residual, state) is not None
     ours, after = execute(plan, view.residual, state, compiled())

@@ -109,7 +109,7 @@ def moved(tried):
         "schedule": len(schedules) > len(sizes),
         "operator": {method for method, _ in used} != {"cluster"},
         "theta": bool(changed & set(THETA)),
-        "weights": "pooling" in changed,
+        "weights": "pooling" in changed or any("restore_norm" in entry for entry in seen),
         "gain": any("size_gain" in entry for entry in seen),
         "size": any("input_size" in entry for entry in seen),
         "calibration": any(entry["images"] == "calibrated" for entry in tried),
@@ -121,6 +121,7 @@ def test_all_are_moved(space):
     tried, _ = searched(space, LEVERS)
     assert moved(tried) == set(LEVERS)
     assert len(tried) > 60
+    assert {entry["reduction"].get("restore_norm") for entry in tried} >= {None, False}  # the norm of a group too
 
 
 @pytest.mark.parametrize("lever", LEVERS)

@@ -156,7 +156,7 @@ def _ones(plan: Plan) -> Tensor:
 def _blend(plan: Plan, kept: Tensor, gone: Tensor, state: TokenState, size: Tensor | None) -> Tensor:
     """(B, P + K, C) survivors after (B, R, C) removed tokens have merged into them; `kept` may be overwritten."""
     prefix, rows = state.num_prefix, _slot(plan) + state.num_prefix
-    before = norms(kept) if plan.restores else None
+    before = _norms_before(kept) if plan.restores else None
     if plan.blend == "max":
         evicted = (_target(plan) < 0).unsqueeze(-1)
         candidates = gone.masked_fill(evicted, float("-inf"))
@@ -171,6 +171,11 @@ def _blend(plan: Plan, kept: Tensor, gone: Tensor, state: TokenState, size: Tens
     if plan.blend in ("mlerp", "mlerp_dst"):
         return merged * F.pad(_mlerp_scale(plan, merged[:, prefix:], destination, gone), (0, 0, prefix, 0), value=1.0)
     return merged
+
+
+def _norms_before(kept: Tensor) -> Tensor:
+    """(B, P + K, 1) norms of the survivors, which are about to be overwritten: a backward pass would miss them."""
+    return norms(kept.clone()).clone() if kept.requires_grad else norms(kept)
 
 
 def _shares(plan: Plan, size: Tensor | None, next_size: Tensor | None, dtype: torch.dtype) -> Tensor:
