@@ -28,6 +28,7 @@ TABLE_SOURCES = {
     "KL, same share = 1": f"{TABLES}test_shapes_of_a_budget",
     "KL, all blocks = 1": f"{TABLES}test_few_blocks_of_a_budget",
     "KL, cluster = 1": f"{TABLES}test_methods_of_a_budget",
+    "KL, norms as they come = 1": f"{TABLES}test_norms_of_merged_tokens",
     "rho_s": f"{NUMBERS}test_the_table_of_rho_s",
     "DeiT-Ti, r=23": f"{TABLES}test_rho_off_of_the_reduced_model",
     "| beta": f"{TABLES}test_growth_of_the_distortion",

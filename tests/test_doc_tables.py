@@ -9,6 +9,7 @@ from catis.core.budget import SHAPE
 from catis.tuning.candidates import SHAPES
 from tests.test_doc_numbers import ROOT, SHORT, budget_cell, page, read, tables
 
+SHORT_OF = {model: short for short, model in SHORT.items()}
 PROBED = {"ToMe": "tome", "MCTF": "mctf", "PiToMe": "pitome", "CATIS": "catis"}
 
 
@@ -136,6 +137,23 @@ def test_few_blocks_of_a_budget():
     few, usual = "in four blocks", "before the middle"
     kl = {key: own for key, own in budget_kl().items() if ("cluster", few) in own}
     check_ratios("KL, all blocks = 1", {key: [own["cluster", few] / own["cluster", usual]] for key, own in kl.items()})
+
+
+def test_norms_of_merged_tokens():
+    """KL with norms restored, as a multiple of that without."""
+    head, *rows, overall, worse = table_of("docs/methods.md", "KL, norms as they come = 1")
+    ratios: dict[str, dict[str, float]] = {}
+    for run in read("norms.csv"):
+        own = ratios.setdefault(f"{SHORT_OF.get(run['model'], run['model'])}, {run['budget']}", {})
+        own[run["method"]] = float(run["kl_restored"]) / float(run["kl"])
+    assert [row[0] for row in rows] == list(ratios)
+    for name, *cells in rows:
+        for method, cell in zip(head[1:], cells, strict=True):
+            assert_rounded(cell, ratios[name][method])
+    for place, method in enumerate(head[1:], 1):
+        column = [own[method] for own in ratios.values()]
+        assert_rounded(overall[place], prod(column) ** (1 / len(column)))
+        assert int(worse[place]) == sum(ratio > 1 for ratio in column)
 
 
 def test_methods_of_a_budget():
