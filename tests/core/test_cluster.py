@@ -60,6 +60,14 @@ def test_without_a_cls_token_sizes_are_the_weights():
     assert set(plan.removed[0].tolist()) == naive(view.patch_residual()[0].numpy(), np.ones(12), 4)[0]
 
 
+@pytest.mark.parametrize("patches", [9, 17, 33, 41])
+def test_tokens_that_weigh_the_same_do_so_in_any_company(patches):
+    """The CLS token looks at one patch alone: all others weigh nothing, wherever they lie in memory."""
+    x = features("huge", 2, 1 + patches, 0)
+    together, alone = (Cluster().plan(make_view(images, 4, 1, 0, None)) for images in (x, x[:1]))
+    assert torch.equal(together.slots()[:1], alone.slots())
+
+
 def test_a_budget_without_a_method_means_cluster_with_its_own_gain():
     model = catis.apply(zoo.load("tiny-6"), budget=0.6)
     assert (catis.info(model).method, catis.info(model).size_gain) == ("cluster", 0.7)

@@ -74,7 +74,8 @@ class Cluster(Method):
         """Choose what goes, then where it goes."""
         attention, unit = view.cls_attention(), _centred(in_single(view.patch_residual()))
         alike = torch.bmm(unit, unit.transpose(1, 2))
-        gains = _gains(alike, self._inverse_weight(attention, view))
+        weight = self._weight(attention, view)
+        gains = _gains(alike, weight, weight.pow(-self.power))
         order = order_by(gains, descending=True)
         removed, keep = order[:, : view.r], ascending(order[:, view.r :])
         target, into = _nearest(unit, alike, removed, keep)
@@ -88,13 +89,12 @@ class Cluster(Method):
         attention = None if self.pooling == "size" else view.cls_attention()
         return None if attention is None else _positive(attention)
 
-    def _inverse_weight(self, attention: Tensor | None, view: BlockView) -> Tensor:
-        """(B, N_p) 1 / w."""
+    def _weight(self, attention: Tensor | None, view: BlockView) -> Tensor:
+        """(B, N_p) A_cls * size, whose power is w; ones where there is neither, or the power makes ones of all."""
         parts = [part for part in (attention, view.size) if part is not None]
-        if not parts:
+        if not parts or not self.power:
             return in_single(view.patch_residual()[..., 0]).new_ones(()).expand(len(view.residual), view.num_patches)
-        weight = parts[0] if len(parts) == 1 else parts[0] * parts[1]
-        return _positive(in_single(weight)).pow(-self.power)
+        return _positive(in_single(parts[0] if len(parts) == 1 else parts[0] * parts[1]))
 
 
 def _centred(tokens: Tensor) -> Tensor:
@@ -105,15 +105,16 @@ def _centred(tokens: Tensor) -> Tensor:
     return unit_length(tokens - tokens.mean(-1, keepdim=True))
 
 
-def _gains(alike: Tensor, inverse: Tensor) -> Tensor:
+def _gains(alike: Tensor, weight: Tensor, inverse: Tensor) -> Tensor:
     """(B, N_p) minus the least cost of merging each token into a heavier one; minus infinity for the heaviest.
 
-    Of tokens that weigh the same the earlier counts as heavier, so that no two wait for each other.
+    Of tokens that weigh the same the earlier counts as heavier, so that no two wait for each other. Weights are
+    compared before they are raised to a power, which may give equal numbers at two places different last bits.
     """
-    own, other = inverse[:, :, None], inverse[:, None, :]
+    own, other = weight[:, :, None], weight[:, None, :]
     place = torch.arange(alike.shape[1], device=alike.device)
-    heavier = (other < own) | ((other == own) & (place < place[:, None]))
-    return torch.where(heavier, (alike - 1) / (own + other), -math.inf).amax(-1)
+    heavier = (other > own) | ((other == own) & (place < place[:, None]))
+    return torch.where(heavier, (alike - 1) / (inverse[:, :, None] + inverse[:, None, :]), -math.inf).amax(-1)
 
 
 def _nearest(unit: Tensor, alike: Tensor, removed: Tensor, keep: Tensor) -> tuple[Tensor, Tensor | None]:
