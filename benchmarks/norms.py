@@ -65,7 +65,11 @@ def show(file: Path) -> None:
     print("| KL, norms as they come = 1 |", " | ".join(METHODS), "|")
     print("|---" * (len(METHODS) + 1) + "|")
     for model, budget in dict.fromkeys(key[:2] for key in ratios):
-        print(f"| {NAMES.get(model, model)}, {budget} |", " | ".join(f"{ratios[model, budget, method]:.2f}" for method in METHODS), "|")
+        print(
+            f"| {NAMES.get(model, model)}, {budget} |",
+            " | ".join(f"{ratios[model, budget, method]:.2f}" for method in METHODS),
+            "|",
+        )
     each = [[ratio for key, ratio in ratios.items() if key[2] == method] for method in METHODS]
     print("| all |", " | ".join(f"{math.prod(own) ** (1 / len(own)):.2f}" for own in each), "|")
     print(f"| above 1, of {len(each[0])} |", " | ".join(str(sum(ratio > 1 for ratio in own)) for own in each), "|")

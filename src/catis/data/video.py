@@ -65,7 +65,7 @@ class ClipFolder:
         name = self.names[index]
         path = self.root / name
         if not path.resolve().is_relative_to(self.root.resolve()):
-            return BrokenImage(name, "symlink out of the folder, or outside it, not followed: copy the file")
+            return BrokenImage(name, "outside the folder, or a symlink out of it, not followed: copy it")
         return read_clip(path, self.preprocessing, self.sampling, name)
 
 
