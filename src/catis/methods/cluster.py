@@ -62,7 +62,7 @@ class Cluster(Method):
 
     @property
     def restore_norm(self) -> bool:
-        """Yes: on two models it brought the answers a fifth nearer to vanilla's (docs/methods.md)."""
+        """Yes: it brings answers nearer to vanilla's, most where most is removed (docs/methods.md)."""
         return True
 
     def macs(self, shape: BlockShape) -> int:
