@@ -40,7 +40,7 @@ def folder_of_photos(tmp_path_factory):
     return folder
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="module")
 def little_work():
     """The work ends before the clock does, also on a busy machine."""
     with pytest.MonkeyPatch.context() as patch:
