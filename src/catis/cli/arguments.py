@@ -9,8 +9,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
-from rich.console import Console
-from rich.progress import BarColumn, Progress, TaskProgressColumn, TextColumn, TimeElapsedColumn, TimeRemainingColumn
 
 from catis.core.schedule import Schedule
 
@@ -191,11 +189,3 @@ def _literal(text: str) -> Any:
         return ast.literal_eval(text)
     except (ValueError, SyntaxError):
         return text
-
-
-def progress_bar(console: Console) -> Progress:
-    """The bar of every command that takes long; it goes away when it is done."""
-    columns = (TextColumn("{task.description}"), BarColumn(), TaskProgressColumn(), TimeElapsedColumn())
-    return Progress(
-        *columns, TextColumn("left:"), TimeRemainingColumn(), console=console, transient=True, speed_estimate_period=600
-    )

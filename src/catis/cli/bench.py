@@ -13,6 +13,7 @@ import typer
 from rich.console import Console
 
 from catis.cli import arguments as shared
+from catis.cli.progress import progress_bar
 from catis.core.schedule import Schedule
 from catis.files import check_writable
 
@@ -160,7 +161,7 @@ def _show_timed(bench: Callable[..., Report], output: Path | None) -> None:
     from catis.cli.bench_tables import show
 
     console = Console(highlight=False)
-    with shared.progress_bar(console) as bar:
+    with progress_bar(console) as bar:
         task = bar.add_task("", total=1.0)
         report = bench(progress=lambda what, share: bar.update(task, description=what, completed=share))
     show(report, console)

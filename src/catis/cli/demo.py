@@ -11,7 +11,8 @@ import typer
 from rich.console import Console
 
 from catis import __version__
-from catis.cli.arguments import INTERRUPTED, output_option, progress_bar
+from catis.cli.arguments import INTERRUPTED, output_option
+from catis.cli.progress import progress_bar
 from catis.report.folder import check_folder, write_folder
 
 if TYPE_CHECKING:

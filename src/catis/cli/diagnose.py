@@ -11,6 +11,7 @@ from rich.console import Console
 from rich.markup import escape
 
 from catis.cli import arguments as shared
+from catis.cli.progress import progress_bar
 from catis.files import check_writable
 from catis.report.table import Table
 
@@ -75,7 +76,7 @@ def diagnose_command(
         create_method(probed, **options)  # refused before a model is loaded
     spec = shared.model_spec(model, checkpoint, pretrained, model_kwargs, img_size, crop_pct)
     net, preprocessing = spec.load()
-    with shared.progress_bar(console) as bar:
+    with progress_bar(console) as bar:
         task = bar.add_task("images", total=None)
         diagnosis = diagnose(
             net, data, corruption=corruption, severity=severity, seed=seed, measure=measure,

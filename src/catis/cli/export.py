@@ -10,6 +10,7 @@ from rich.console import Console
 
 from catis.cli import arguments as shared
 from catis.cli.export_lines import show_agreement, show_file
+from catis.cli.progress import progress_bar
 from catis.files import check_folder, check_writable
 
 if TYPE_CHECKING:
@@ -178,7 +179,7 @@ def _read(data: Path, net: nn.Module, limit: int | None, chosen: Recipe, console
     from catis.export import split_images
 
     folder = ImageFolder(data, hosts.find(net).preprocessing(), limit)
-    with shared.progress_bar(console) as bar:
+    with progress_bar(console) as bar:
         task = bar.add_task("reading images", total=float(len(folder)))
         split = split_images(folder, progress=lambda done, total: bar.update(task, completed=done))
     for broken in split.broken:

@@ -9,7 +9,7 @@ from typing import Any
 from rich.console import Console
 from rich.markup import escape
 
-from catis.cli.arguments import progress_bar
+from catis.cli.progress import progress_bar
 from catis.report.table import Table
 from catis.runs.record import Record
 from catis.runs.store import Store

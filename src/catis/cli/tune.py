@@ -11,6 +11,7 @@ import typer
 from rich.console import Console
 
 from catis.cli import arguments as shared
+from catis.cli.progress import progress_bar
 from catis.files import check_folder
 
 if TYPE_CHECKING:
@@ -100,7 +101,7 @@ def tune_command(
     with threads_set(threads):
         net, preprocessing = spec.load()
         goal = Goal(tuple(budget or ()), None if max_drop is None else max_drop / 100, speedup, objective)
-        with shared.progress_bar(console) as bar:
+        with progress_bar(console) as bar:
             task = bar.add_task("vanilla answers", total=None)
 
             def report(what: str, best: float) -> None:
