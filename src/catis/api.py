@@ -10,8 +10,9 @@ from torch import nn
 
 from catis import hosts
 from catis.core.method import Method
-from catis.core.reduction import Output, Reduction
+from catis.core.reduction import Reduction
 from catis.core.schedule import RLike, Schedule
+from catis.core.switches import Output
 from catis.hosts.correction import Correction
 from catis.hosts.handle import Handle
 from catis.recipes import Recipe, RecipeLike, load_recipe

@@ -2,17 +2,16 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, fields, replace
 from itertools import accumulate
-from numbers import Real
-from typing import Any, ClassVar, Literal, get_args
+from typing import Any, ClassVar
 
 from catis.core.budget import BUDGET_METHOD
 from catis.core.method import Method
 from catis.core.per_block import PerBlock
 from catis.core.schedule import RLike, Schedule
+from catis.core.switches import Output, check_choice, check_gain, check_output, check_side
 from catis.registry import create_method
 
 VANILLA = "vanilla"
@@ -20,7 +19,6 @@ VANILLA = "vanilla"
 NOTHING = Schedule()
 _SWITCHES = ("prop_attn", "output", "head_only", "size_gain", "restore_norm", "input_size", "budget")
 _KEYS = ("method", "r", "options", *_SWITCHES)
-Output = Literal["grid", "tokens"]
 
 
 @dataclass(frozen=True)
@@ -88,30 +86,33 @@ class Reduction:
         Raises:
             ValueError: A bad method, amount or option.
         """
-        if output not in get_args(Output):
-            raise ValueError(f"output={output!r}: expected one of {list(get_args(Output))}")
-        switches: dict[str, Any] = {"prop_attn": bool(prop_attn), "output": output, "head_only": head_only}
-        switches |= {"size_gain": _gain(size_gain), "input_size": _side(input_size)}
-        switches["restore_norm"] = _switch("restore_norm", restore_norm)
-        built = cls(_build(_usual_method(r, schedule, budget) if method is None else method, options), **switches)
+        choices = {"head_only": head_only, "restore_norm": restore_norm}
+        checked: dict[str, Any] = {name: check_choice(name, value) for name, value in choices.items()}
+        checked |= {"size_gain": check_gain(size_gain), "input_size": check_side(input_size)}
+        named = _usual_method(r, schedule, budget) if method is None else method
+        built = cls(_build(named, options), prop_attn=bool(prop_attn), output=check_output(output), **checked)
+        return built._removing(r, schedule, budget)
+
+    def _removing(self, r: RLike | None, schedule: str | Schedule | None, budget: float | None) -> Reduction:
+        """The same with an amount, which is said once and in one way."""
         if budget is not None:
             if r is not None or schedule is not None:
                 raise ValueError(
                     f"budget={budget!r} beside r={r!r}, schedule={schedule!r}: one of them says how many go"
                 )
             schedule = Schedule.of_budget(budget)
-        if built.method.name == VANILLA and schedule is None and r in (None, 0):
-            return built
-        if built.method.own_amounts:
+        if self.method.name == VANILLA and schedule is None and r in (None, 0):
+            return self
+        if self.method.own_amounts:
             if r is not None or schedule is not None:
-                why = f"{built.method.name} with a ratio decides the amounts itself"
+                why = f"{self.method.name} with a ratio decides the amounts itself"
                 raise ValueError(f"r={r!r}, schedule={schedule!r}: {why}")
-            return built
+            return self
         if isinstance(schedule, Schedule):
             if r is not None:
                 raise ValueError(f"r={r!r} and schedule={schedule!r} were given; one of them says how many tokens go")
-            return replace(built, schedule=schedule)
-        return replace(built, schedule=Schedule.parse(r, schedule))
+            return replace(self, schedule=schedule)
+        return replace(self, schedule=Schedule.parse(r, schedule))
 
     @classmethod
     def none(cls) -> Reduction:
@@ -253,27 +254,6 @@ def _told(method: Method) -> dict[str, Any]:
     given = {option.name: getattr(method, option.name) for option in fields(method)}
     values = {name: list(value) if isinstance(value, tuple) else value for name, value in given.items()}
     return {"method": method.name, "options": values}
-
-
-def _gain(value: Any) -> float | tuple[float, ...] | None:
-    if value is None:
-        return None
-    numbers = [value] if isinstance(value, Real) else list(value)
-    if not all(isinstance(number, Real) and 0 <= float(number) < math.inf for number in numbers):
-        raise ValueError(f"size_gain={value!r}: expected a number >= 0, or one per block")
-    return float(value) if isinstance(value, Real) else tuple(map(float, numbers))
-
-
-def _switch(name: str, value: Any) -> bool | None:
-    if value is not None and not isinstance(value, bool):
-        raise ValueError(f"{name}={value!r}: expected True or False, or None for the method's own")
-    return value
-
-
-def _side(value: Any) -> int | None:
-    if value is not None and (isinstance(value, bool) or not isinstance(value, int) or value < 1):
-        raise ValueError(f"input_size={value!r}: expected the side of the image in pixels")
-    return value
 
 
 _DEFAULTS = {option.name: option.default for option in fields(Reduction)}
