@@ -15,10 +15,10 @@ from catis.recipes import Made
 from catis.report.tune import tune_page
 from catis.tuning import judging
 from catis.tuning.at_budget import Tuned
+from catis.tuning.best import Finding
 from catis.tuning.candidates import Candidate, Space
 from catis.tuning.objective import Objective
 from catis.tuning.result import Tuning
-from catis.tuning.search import Finding
 
 CONTROLS = ["smaller image", "constant r", "same share", "random removal", "adaptive"]
 

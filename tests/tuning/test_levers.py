@@ -13,11 +13,12 @@ import timm
 from catis import hosts, zoo
 from catis.core.reduction import Reduction
 from catis.tuning.allowance import Allowance
-from catis.tuning.at_budget import TRIED, enough_rows, input_sizes, sizes_to_try
 from catis.tuning.candidates import LEVERS, OPERATORS, Space
+from catis.tuning.costs import TRIED, enough_rows
 from catis.tuning.journal import Journal
 from catis.tuning.questions import Trial
 from catis.tuning.search import Search
+from catis.tuning.sizes import input_sizes, sizes_to_try
 
 THETA = ("gamma", "w_cls", "tau", "evict_ratio", "l_start", "power")
 DEFAULTS = {name: Reduction.of(name, r=1).options for name in OPERATORS}

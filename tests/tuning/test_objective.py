@@ -10,8 +10,8 @@ from catis import hosts, zoo
 from catis.calibration.answers import distances
 from catis.core.reduction import Reduction
 from catis.data.preprocessing import Preprocessing
-from catis.tuning.at_budget import LITTLE, Images, input_sizes, sizes_left
 from catis.tuning.objective import Objective
+from catis.tuning.sizes import LITTLE, input_sizes, sizes_left
 from catis.tuning.teacher import UNSURE, Teacher
 
 
@@ -92,8 +92,7 @@ class Told:
 )
 def test_a_size_that_moves_answers_far_more_than_removing_tokens_is_not_compared(apart, left):
     told = Told(apart)
-    images = Images(None, None, search=told, choose=told, judge=None)
-    assert sizes_left(images, Reduction.none()) == {size: told.handicaps[size] for size in left}
+    assert sizes_left(told, told, Reduction.none()) == {size: told.handicaps[size] for size in left}
 
 
 def test_features_have_no_sureness():

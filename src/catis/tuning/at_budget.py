@@ -5,13 +5,12 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass
-from typing import Any, NamedTuple
+from typing import Any
 
 from torch import nn
 
 from catis import hosts
 from catis.calibration.run import calibrated_weights
-from catis.calibration.targets import FITTED_ROWS
 from catis.calibration.views import FEWEST, views
 from catis.core.reduction import Reduction
 from catis.data.preprocessing import Preprocessing
@@ -19,31 +18,17 @@ from catis.hosts import Handle
 from catis.hosts.correction import Correction
 from catis.macs import count_macs
 from catis.tuning.allowance import Allowance
+from catis.tuning.best import Finding
 from catis.tuning.candidates import Candidate, Space
+from catis.tuning.costs import TRIED, Cost, affordable, enough_rows
 from catis.tuning.journal import Journal
 from catis.tuning.objective import Objective, Split
 from catis.tuning.questions import Answer, Trial
-from catis.tuning.search import Finding, Search
+from catis.tuning.search import Search
+from catis.tuning.sizes import sizes_left, sizes_to_try
 
-PASSES, DECIDING_PASSES = (1.0, 9.0), (2.0, 36.0)
-"""Vanilla passes that an image costs in a calibration, and those of the reduced model on top, fitted or deciding: it is
-seen clean and corrupted, and one that decides flipped as well."""
-FITTED = 0.4
-"""Most of the allowance that the calibration may take."""
-ROUNDS = 4
-"""How often an image is fitted at the most, each time as another part of it."""
-TRIED = 64
-"""Images that a quick calibration is fitted on."""
-ROWS_PER_INPUT = 2
-"""Tokens for each input of the widest layer that a quick calibration must be fitted on, or there is none. On a ViT-B,
-which has fewer, it took long and preferred an input size that was worse once all images were fitted."""
 SEARCHED = 256
 """Images that the search looks at, at the most; the calibration takes all."""
-STEPS = 3
-"""Input sizes that are tried: the model's own, and fewer patches a side."""
-LITTLE = 0.25
-"""How little removing tokens may move vanilla's answers, beside what another input size does, for the size to be kept.
-On DeiT-Ti and ViT-Ti it is about a half at half of the multiply-adds and a sixth at 0.65."""
 
 
 @dataclass(frozen=True)
@@ -117,8 +102,8 @@ def tune_at(
     handle, started = hosts.find(model), time.monotonic()
     space, split = Space(handle, budget), images.split
     vanilla = macs_of(handle, Reduction.none()) / 1e9
-    cost = _Cost(vanilla, budget)
-    fitted, rounds = _affordable(split, cost, allowance) if "calibration" in levers else (0, 1)
+    cost = Cost(vanilla, budget)
+    fitted, rounds = affordable(split, cost, allowance) if "calibration" in levers else (0, 1)
     how: dict[str, Any] = {"levers": levers, "methods": methods, "seed": seed, "tell": tell, "answer": answer}
     if fitted >= 2 * FEWEST and enough_rows(handle, min(TRIED, fitted)):
         how["trial"] = _trial(model, images, min(TRIED, fitted), cost, seed, batch_size)
@@ -127,7 +112,7 @@ def tune_at(
         allowance.reserve(cost.gmacs(fitted * rounds, len(split.choose)) + trials)
     search = Search(space, images.search, images.choose, journal, allowance, **how)
     if fixed is None:
-        finding = search.run(sizes_left(images, space.reduction(Candidate(methods[0]))))
+        finding = search.run(sizes_left(images.search, images.choose, space.reduction(Candidate(methods[0]))))
     else:
         finding = search.take(fixed)
     correction, interrupted = None, search.interrupted
@@ -144,35 +129,7 @@ def tune_at(
     return Tuned(finding, correction, before, after, share, minutes, *ended)
 
 
-def sizes_left(images: Images, own: Reduction) -> dict[int | None, float]:
-    """Input sizes that are compared, with their handicaps: none but the model's own where that gives its answers.
-
-    Who keeps most of the multiply-adds wants the answers of the model as it is, and another size moves these more.
-    """
-    moved, handicaps = images.choose.moved, images.search.handicaps
-    apart = images.choose.from_own_size(own) if len(handicaps) > 1 else 0.0
-    return {size: handicap for size, handicap in handicaps.items() if size is None or apart >= LITTLE * moved[size]}
-
-
-class _Cost(NamedTuple):
-    """What calibrations of a model cost at a budget, from its vanilla giga multiply-adds."""
-
-    vanilla: float
-    budget: float
-
-    def gmacs(self, fitted: float, deciding: float) -> float:
-        """Giga multiply-adds of a calibration that fits so many images, and decides on so many others."""
-        fit, decide = (whole + reduced * self.budget for whole, reduced in (PASSES, DECIDING_PASSES))
-        return self.vanilla * (fit * fitted + decide * deciding)
-
-
-def enough_rows(handle: Handle, fitted: int) -> bool:
-    """Whether so many images determine the widest layer; a trial of one that they do not says little of the whole."""
-    widest = max(linear.in_features for block in handle.linears() for linear in (*block.attention, *block.mlp))
-    return fitted * FITTED_ROWS >= ROWS_PER_INPUT * widest
-
-
-def _trial(model: nn.Module, images: Images, fitted: int, cost: _Cost, seed: int, batch_size: int) -> Trial:
+def _trial(model: nn.Module, images: Images, fitted: int, cost: Cost, seed: int, batch_size: int) -> Trial:
     """A quick calibration on the first images, judged on others that it has not seen."""
     split, held_out = images.split, images.split.choose[: max(FEWEST, fitted // 2)]
     batches = list(views(split.fit[:fitted], images.preprocessing, batch_size, seed, held_out=held_out, thorough=True))
@@ -190,13 +147,6 @@ def _trial(model: nn.Module, images: Images, fitted: int, cost: _Cost, seed: int
 def macs_of(handle: Handle, reduction: Reduction) -> int:
     """Multiply-adds of a model under a reduction, whatever is on it."""
     return count_macs(handle.cost_under(reduction), handle.facts, reduction)
-
-
-def _affordable(split: Split, cost: _Cost, allowance: Allowance) -> tuple[int, int]:
-    """Images that can be calibrated on within the allowance (none if too few to help), and how often each is seen."""
-    most = int((FITTED * allowance.total - cost.gmacs(0, len(split.choose))) / cost.gmacs(1, 0))
-    images = min(len(split.fit), most)
-    return (images, min(most // images, ROUNDS)) if images >= FEWEST else (0, 1)
 
 
 def _calibrate(
@@ -222,26 +172,3 @@ def _calibrate(
     if not outcome.weights:
         return None
     return Correction.fitted(outcome.weights, finding.reduction, hosts.find(model).vanilla_weights)
-
-
-def sizes_to_try(handle: Handle, levers: Collection[str]) -> list[int | None]:
-    """Input sizes that may be chosen, the model's own (None) first.
-
-    What will be calibrated is compared calibrated, or keeps its size: a ViT-B that was nearer to vanilla at 208 pixels
-    as it was, was worse there once calibrated.
-    """
-    compared_as_used = "calibration" not in levers or enough_rows(handle, TRIED)
-    return input_sizes(handle) if "size" in levers and compared_as_used else [None]
-
-
-def input_sizes(handle: Handle) -> list[int | None]:
-    """The model's own input size (None), and where it can be fed smaller ones, some patches a side fewer.
-
-    The smallest comes first: if the clock ends the comparison, the ends are known.
-    """
-    shape = handle.example_shape(1)
-    side, patches = shape[-1], handle.cost().num_patches
-    if handle.fixed_size() or len(shape) != 4 or shape[-2] != side or round(patches**0.5) ** 2 != patches:
-        return [None]
-    patch = side // round(patches**0.5)
-    return [None, *(side - patch * step for step in range(STEPS - 1, 0, -1) if side - patch * step >= side // 2)]
