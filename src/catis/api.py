@@ -31,6 +31,7 @@ def apply(
     head_only: bool | None = None,
     budget: float | None = None,
     size_gain: float | Sequence[float] | None = None,
+    soften: float | None = None,
     restore_norm: bool | None = None,
     input_size: int | None = None,
     recipe: RecipeLike | None = None,
@@ -55,6 +56,8 @@ def apply(
             token in one block. For an image of another size every block keeps the same share of the tokens.
         size_gain: Factor on log(size) in the attention logits, one number or one per block; the method's own by
             default, which is 1 for all but "cluster".
+        soften: How much softer attention gets as tokens go: its logits are multiplied by 1 - soften times the share of
+            the patch tokens that are gone. The method's own by default, which is 0 for all but "cluster".
         restore_norm: Whether a merged token gets the mean norm of its members: vectors that point apart have a short
             mean. The method's own by default, which is no for all but "cluster".
         input_size: Resize images to this side before the model sees them, so that there are fewer patches from the
@@ -82,8 +85,8 @@ def apply(
     handle = hosts.find(model)
     wanted = wanted_recipe(
         method, recipe=recipe, correction=correction, r=r, schedule=schedule, prop_attn=prop_attn, output=output,
-        head_only=head_only, budget=budget, size_gain=size_gain, restore_norm=restore_norm, input_size=input_size,
-        **options,
+        head_only=head_only, budget=budget, size_gain=size_gain, soften=soften, restore_norm=restore_norm,
+        input_size=input_size, **options,
     )  # fmt: skip
     handle.install(*_fitting(handle, wanted))
     return model

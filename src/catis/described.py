@@ -33,7 +33,8 @@ class ModelInfo:
         gmacs: Giga multiply-adds per image, as reduced.
         gmacs_vanilla: The same of the vanilla model.
         output: What a vision tower hands on: "grid" or "tokens".
-        size_gain: Factor on log(size) in the attention logits.
+        size_gain: Factor on log(size) in the attention logits; one per block where they differ.
+        soften: How much softer attention gets as tokens go.
         restore_norm: Whether a merged token gets the mean norm of its members.
         input_size: Side to which images are resized first; None for as they come.
     """
@@ -53,6 +54,7 @@ class ModelInfo:
     gmacs_vanilla: float
     output: str
     size_gain: Any
+    soften: float
     restore_norm: bool
     input_size: int | None
 
@@ -85,7 +87,8 @@ def info(model: nn.Module) -> ModelInfo:
     """
     handle = hosts.find(model)
     reduction = handle.reduction or Reduction.none()
-    cost = compare_macs(model, reduction)
+    cost, depth = compare_macs(model, reduction), handle.facts.depth
+    gains = tuple(round(reduction.gain(block, depth), 6) for block in range(depth))
     return ModelInfo(
         model=base_class(model).__name__,
         method=reduction.to_json()["method"],
@@ -101,7 +104,8 @@ def info(model: nn.Module) -> ModelInfo:
         gmacs=cost.reduced,
         gmacs_vanilla=cost.vanilla,
         output=reduction.output,
-        size_gain=reduction.size_gain if reduction.size_gain is not None else reduction.gain(0),
+        size_gain=gains[0] if len(set(gains)) == 1 else gains,
+        soften=reduction.softens(0),
         restore_norm=reduction.restores_norm(0),
         input_size=reduction.input_size,
     )

@@ -122,7 +122,7 @@ def attend_for_prefix(parts: BlockParts, x: Tensor, state: TokenState, course: C
     prefix = state.num_prefix
     bias = _bias(x, state, course, index)
     features = parts.norm(x)
-    projection = parts.project(features, state.positions, prefix)
+    projection = _softened(parts.project(features, state.positions, prefix), x, state, course, index)
     update = parts.output(parts.mix(projection, _cast(bias, projection)), features[:, :prefix])
     return parts.add_attention(x[:, :prefix], update)
 
@@ -144,7 +144,7 @@ def attend(parts: BlockParts, x: Tensor, state: TokenState, course: Course, inde
     """First half of a block: what a method sees once attention has been added to the residual stream."""
     bias = _bias(x, state, course, index)
     features = parts.norm(x)
-    projection = parts.project(features, state.positions)
+    projection = _softened(parts.project(features, state.positions), x, state, course, index)
     residual = parts.add_attention(x, parts.output(parts.mix(projection, _cast(bias, projection)), features))
     return BlockView(
         block=index,
@@ -197,8 +197,17 @@ def _without_gradient(look: Callable[[BlockView], Decision], view: BlockView) ->
 def _bias(x: Tensor, state: TokenState, course: Course, index: int) -> Tensor | None:
     """(B, 1, 1, N) what proportional attention adds to the logits: alpha_l log(size)."""
     bias = state.attention_bias(x.dtype) if course.proportional else None
-    gain = course.reduction.gain(index)
+    gain = course.reduction.gain(index, len(course.amounts))
     return bias if bias is None or gain == 1.0 else bias * gain
+
+
+def _softened(projection: Projection, x: Tensor, state: TokenState, course: Course, index: int) -> Projection:
+    """The same with a smaller factor on the logits where tokens have gone: those that are left differ more."""
+    soften, gone = course.reduction.softens(index), sum(course.amounts[:index])
+    if not soften or not gone:
+        return projection
+    share = gone / (gone + x.shape[1] - state.num_prefix)
+    return projection._replace(scale=projection.scale * (1 - soften * share))
 
 
 def _cast(bias: Tensor | None, projection: Projection) -> Tensor | None:

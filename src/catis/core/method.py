@@ -85,10 +85,18 @@ class Method:
         """Whether attention may count sizes."""
         return True
 
-    @property
-    def size_gain(self) -> float:
-        """Factor on log(size) in the attention logits that suits the method, where a reduction names none."""
+    def size_gain(self, place: float) -> float:
+        """Factor on log(size) in the attention logits that suits the method, where a reduction names none.
+
+        Args:
+            place: Of the block in the depth, from 0, the first, to 1, the last.
+        """
         return 1.0
+
+    @property
+    def soften(self) -> float:
+        """How much softer attention gets as tokens go, where a reduction says nothing."""
+        return 0.0
 
     @property
     def restore_norm(self) -> bool:

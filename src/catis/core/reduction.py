@@ -11,13 +11,13 @@ from catis.core.budget import BUDGET_METHOD
 from catis.core.method import Method
 from catis.core.per_block import PerBlock
 from catis.core.schedule import RLike, Schedule
-from catis.core.switches import Output, check_choice, check_gain, check_output, check_side
+from catis.core.switches import Output, check_choice, check_gain, check_output, check_side, check_soften
 from catis.registry import create_method
 
 VANILLA = "vanilla"
 """What the unreduced model is called wherever a method has its name."""
 NOTHING = Schedule()
-_SWITCHES = ("prop_attn", "output", "head_only", "size_gain", "restore_norm", "input_size", "budget")
+_SWITCHES = ("prop_attn", "output", "head_only", "size_gain", "soften", "restore_norm", "input_size", "budget")
 _KEYS = ("method", "r", "options", *_SWITCHES)
 
 
@@ -44,6 +44,8 @@ class Reduction:
         head_only: The last block computes the prefix tokens alone, and removes nothing: the logits are the same where
             the head reads nothing else. None is off; with a budget it is on where that is so.
         size_gain: Factor on log(size) in the attention logits; one number, or one per block; None for the method's own.
+        soften: How much softer attention gets as tokens go: its logits are multiplied by 1 - soften times the share of
+            the patch tokens that are gone; None for the method's own.
         restore_norm: Whether a merged token gets the mean norm of its members; None for the method's own.
         input_size: Side to which images are resized first, so that there are fewer patches; None for as they come.
 
@@ -60,6 +62,7 @@ class Reduction:
     windowed: tuple[int, ...] = ()
     head_only: bool | None = None
     size_gain: float | tuple[float, ...] | None = None
+    soften: float | None = None
     restore_norm: bool | None = None
     input_size: int | None = None
 
@@ -74,6 +77,7 @@ class Reduction:
         output: Output = "grid",
         head_only: bool | None = None,
         size_gain: float | Sequence[float] | None = None,
+        soften: float | None = None,
         restore_norm: bool | None = None,
         input_size: int | None = None,
         budget: float | None = None,
@@ -89,6 +93,7 @@ class Reduction:
         choices = {"head_only": head_only, "restore_norm": restore_norm}
         checked: dict[str, Any] = {name: check_choice(name, value) for name, value in choices.items()}
         checked |= {"size_gain": check_gain(size_gain), "input_size": check_side(input_size)}
+        checked |= {"soften": check_soften(soften)}
         named = _usual_method(r, schedule, budget) if method is None else method
         built = cls(_build(named, options), prop_attn=bool(prop_attn), output=check_output(output), **checked)
         return built._removing(r, schedule, budget)
@@ -152,7 +157,7 @@ class Reduction:
             told["options"] = {}
         gain = list(self.size_gain) if isinstance(self.size_gain, tuple) else self.size_gain
         others = {"output": self.output, "head_only": self.head_only, "size_gain": gain}
-        others |= {"restore_norm": self.restore_norm, "input_size": self.input_size}
+        others |= {"soften": self.soften, "restore_norm": self.restore_norm, "input_size": self.input_size}
         return told | {name: value for name, value in others.items() if value != _DEFAULTS[name]}
 
     def __str__(self) -> str:
@@ -205,15 +210,21 @@ class Reduction:
             raise ValueError(f"head_only=True: this form of {self.method.name} runs all blocks in a way of its own")
         if self.restore_norm and self.method.block_runner is not None:
             raise ValueError(f"restore_norm=True: this form of {self.method.name} merges in a way of its own")
+        if self.soften and self.method.block_runner is not None:
+            raise ValueError(f"soften={self.soften:g}: this form of {self.method.name} attends in a way of its own")
         if isinstance(self.size_gain, tuple) and len(self.size_gain) != depth:
             raise ValueError(f"size_gain={list(self.size_gain)}: {len(self.size_gain)} entries for {depth} blocks")
         return replace(self, schedule=self.schedule.bound(depth), windowed=windowed)
 
-    def gain(self, block: int) -> float:
-        """Factor on log(size) in the attention of a block."""
+    def gain(self, block: int, depth: int) -> float:
+        """Factor on log(size) in the attention of one of so many blocks."""
         if self.size_gain is None:
-            return self.method.at(block).size_gain
+            return self.method.at(block).size_gain(block / max(depth - 1, 1))
         return self.size_gain[block] if isinstance(self.size_gain, tuple) else self.size_gain
+
+    def softens(self, block: int) -> float:
+        """How much softer attention gets in a block as tokens go."""
+        return self.method.at(block).soften if self.soften is None else self.soften
 
     def restores_norm(self, block: int) -> bool:
         """Whether a token that merged in a block gets the mean norm of its members."""

@@ -32,6 +32,20 @@ def check_gain(value: Any) -> float | tuple[float, ...] | None:
     return float(value) if isinstance(value, Real) else tuple(map(float, numbers))
 
 
+def check_soften(value: Any) -> float | None:
+    """How much softer attention gets as tokens go: less than 1, or nothing would be left of it.
+
+    Example:
+        >>> check_soften(0.1)
+        0.1
+    """
+    if value is None:
+        return None
+    if isinstance(value, bool) or not isinstance(value, Real) or not 0 <= float(value) < 1:
+        raise ValueError(f"soften={value!r}: expected a number >= 0 and below 1")
+    return float(value)
+
+
 def check_choice(name: str, value: Any) -> bool | None:
     """Yes, no, or None for what the method or the model has by itself."""
     if value is not None and not isinstance(value, bool):

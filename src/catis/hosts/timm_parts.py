@@ -193,8 +193,9 @@ def _mix(attn: Any, projection: Projection, bias: Tensor | None) -> Tensor:
     query, key, value = projection.query, projection.key, projection.value
     if attn.fused_attn:
         drop = attn.attn_drop.p if attn.training else 0.0
-        return F.scaled_dot_product_attention(query, key, value, attn_mask=bias, dropout_p=drop)
-    logits = (query * attn.scale) @ key.transpose(-2, -1)
+        scale = None if projection.scale == attn.scale else projection.scale  # the kernel's own, as in the model
+        return F.scaled_dot_product_attention(query, key, value, attn_mask=bias, dropout_p=drop, scale=scale)
+    logits = (query * projection.scale) @ key.transpose(-2, -1)
     weights = (logits if bias is None else logits + bias).softmax(dim=-1)
     return attn.attn_drop(weights) @ value  # type: ignore[no-any-return]
 

@@ -18,8 +18,10 @@ from catis.core.signals import in_single
 from catis.core.view import BlockView, unit_length
 from catis.methods.pooling import Pooling, attention_macs, check_pooling
 
-GAIN = 0.7
-"""Factor on log(size) in the attention logits; chosen on two models, DeiT-Ti and ViT-Ti."""
+FIRST_GAIN, LAST_GAIN = 0.2, 1.0
+"""Factor on log(size) in the attention logits of the first block, and of the last (docs/methods.md)."""
+SOFTEN = 0.1
+"""How much softer attention gets as tokens go."""
 _NO_LENGTH = 1e-12
 """Added to a variance in exported graphs: a vector of equal channels has no direction."""
 _NEVER = -4.0
@@ -55,10 +57,14 @@ class Cluster(Method):
         if isinstance(self.power, bool) or not 0.0 <= self.power < math.inf:
             raise ValueError(f"power={self.power!r}: expected a number >= 0")
 
+    def size_gain(self, place: float) -> float:
+        """Rising: a mean of tokens that differ deserves less than all of their attention, above all early."""
+        return FIRST_GAIN + (LAST_GAIN - FIRST_GAIN) * place
+
     @property
-    def size_gain(self) -> float:
-        """Less than 1."""
-        return GAIN
+    def soften(self) -> float:
+        """A little."""
+        return SOFTEN
 
     @property
     def restore_norm(self) -> bool:

@@ -11,9 +11,12 @@ from catis.core.reduction import Reduction
 from catis.hosts.correction import Correction
 from catis.recipes.made import Made
 
-VERSION = 3
+VERSION = 4
 """Of the format. Files without a version are of the first: no calibrated weights, and `model` is a text. Those of the
-second know nothing of norms: no merged token got one."""
+second know nothing of norms: no merged token got one. In those of the third no attention got softer, and the size term
+of `cluster` had one gain in all blocks."""
+_GAIN_THEN = 0.7
+"""That gain; a method that softens attention by itself is `cluster`."""
 _ABOUT = ("version", "model", "preprocessing", "labels", "notes", "made", "weights")
 
 
@@ -69,9 +72,11 @@ class Recipe:
         about = {"class": named, "name": ""} if isinstance(named, str) else {"class": "", "name": "", **named}
         made = content.get("made")
         reduction = _reduction({name: value for name, value in content.items() if name not in _ABOUT}, where)
-        if content.get("version") == 2:
-            reduction = _without_norms(reduction)
-            correction = correction and replace(correction, reduction=_without_norms(correction.reduction))
+        if content.get("version") in (2, 3):
+            reduction = _as_then(reduction, content["version"])
+            correction = correction and replace(
+                correction, reduction=_as_then(correction.reduction, content["version"])
+            )
         return cls(
             reduction=reduction,
             model=about["class"],
@@ -113,10 +118,19 @@ def _check_about(content: Mapping[str, Any], where: str) -> None:
         raise ValueError(f"{where}: model is {model!r:.60}, expected its class and its name")
 
 
-def _without_norms(reduction: Reduction) -> Reduction:
-    methods = reduction.method.methods if isinstance(reduction.method, PerBlock) else [reduction.method]
-    says = reduction.restore_norm is not None or not any(method.restore_norm for method in methods)
-    return reduction if says else replace(reduction, restore_norm=False)
+def _as_then(reduction: Reduction, version: int) -> Reduction:
+    """What a recipe of an older version meant, with what methods did by themselves then spelled out."""
+    methods = reduction.method.methods if isinstance(reduction.method, PerBlock) else (reduction.method,)
+    meant: dict[str, Any] = {}
+    if version == 2 and reduction.restore_norm is None and any(method.restore_norm for method in methods):
+        meant["restore_norm"] = False
+    if any(method.soften for method in methods):
+        gains = tuple(_GAIN_THEN if method.soften else 1.0 for method in methods)
+        meant["soften"] = 0.0 if reduction.soften is None else reduction.soften
+        meant["size_gain"] = (
+            (gains if len(gains) > 1 else gains[0]) if reduction.size_gain is None else reduction.size_gain
+        )
+    return replace(reduction, **meant)
 
 
 def _reduction(content: Mapping[str, Any], where: str) -> Reduction:

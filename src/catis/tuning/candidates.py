@@ -46,19 +46,26 @@ class Candidate:
     shape: tuple[float, ...] = SHAPE
     kept: tuple[int, ...] = ()  # patch tokens that leave each block, in place of a shape
     others: tuple[tuple[int, str], ...] = ()  # blocks that use another method, and its name
-    gain: float | None = None  # of the size term; None for the method's own
+    gain: tuple[float, float] | None = None  # of the size term, first and last block; None for the method's own
+    soften: float | None = None  # how much softer attention gets as tokens go; None for the method's own
     restore_norm: bool | None = None  # whether merged tokens get a norm; None for the method's own
     size: int | None = None  # side of the input; None for the model's own
 
     @property
-    def size_gain(self) -> float:
-        """The gain, or that of the method."""
-        return create_method(self.method).size_gain if self.gain is None else self.gain
+    def gains(self) -> tuple[float, float]:
+        """The gain of the first block and of the last, or those of the method."""
+        method = create_method(self.method)
+        return (method.size_gain(0.0), method.size_gain(1.0)) if self.gain is None else self.gain
+
+    @property
+    def softens(self) -> float:
+        """How much softer attention gets, or what the method does."""
+        return create_method(self.method).soften if self.soften is None else self.soften
 
     def to_json(self) -> dict[str, Any]:
         """Plain data, for the record of what was tried."""
         told: dict[str, Any] = {"method": self.method, "options": dict(self.options), "gain": self.gain}
-        told |= {"restore_norm": self.restore_norm, "size": self.size}
+        told |= {"soften": self.soften, "restore_norm": self.restore_norm, "size": self.size}
         others = {str(block): name for block, name in self.others}
         return {**told, "shape": list(self.shape), "kept": list(self.kept), "others": others}
 
@@ -92,8 +99,10 @@ class Space:
             ValueError: No amount of removal reaches the budget, or the model cannot be fed that size.
         """
         method = self._method(candidate)
-        switches: dict[str, Any] = {"size_gain": candidate.gain, "restore_norm": candidate.restore_norm}
-        built = Reduction(method, head_only=self.head_only, input_size=candidate.size, **switches)
+        switches: dict[str, Any] = {"soften": candidate.soften, "restore_norm": candidate.restore_norm}
+        built = Reduction(
+            method, head_only=self.head_only, size_gain=self._gain(candidate), input_size=candidate.size, **switches
+        )
         removed = removed_from(self.patches(candidate.size), self.kept(candidate))
         return self.handle.bind(replace(built, schedule=Schedule.parse(removed)))
 
@@ -145,6 +154,13 @@ class Space:
     def _cost(self, size: int | None) -> ModelCost:
         """What an input of this side costs."""
         return self.handle.cost(None if size is None else (size, size))
+
+    def _gain(self, candidate: Candidate) -> tuple[float, ...] | None:
+        """The gain of every block, from the first to the last in equal steps; rounded, so that recipes can be read."""
+        if candidate.gain is None:
+            return None
+        first, last = candidate.gain
+        return tuple(round(first + (last - first) * block / max(self.depth - 1, 1), 3) for block in range(self.depth))
 
     def _method(self, candidate: Candidate) -> Method:
         method = create_method(candidate.method, **candidate.options)

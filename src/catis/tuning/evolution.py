@@ -14,6 +14,8 @@ from catis.tuning.candidates import Candidate
 
 Vector = NDArray[np.float64]
 POPULATION = 8
+MOST = 4.0
+"""How many times faster or slower than 1 tokens may go at a place of a shape."""
 UNREACHED = 1e9
 """Stands for a candidate that cannot reach the budget: the strategy does not take infinity."""
 OPTIONS: dict[str, dict[str, tuple[float, float, float]]] = {
@@ -26,6 +28,8 @@ OPTIONS: dict[str, dict[str, tuple[float, float, float]]] = {
     "cluster": {"power": (0.4, 0.1, 1.0)},
 }
 """Default, least and most of the options that are evolved; L_start of CATIS, as a share of the depth, besides."""
+GAINS = {"first gain": 1.5, "last gain": 1.5, "soften": 0.4}
+"""What the lever `gain` evolves, from 0, and the most of each."""
 
 
 def evolve(
@@ -65,7 +69,7 @@ class _Code:
     def __init__(self, start: Candidate, levers: Collection[str], depth: int) -> None:
         self.start, self.depth = start, depth
         self.names = [f"shape {place}" for place in range(len(start.shape))] if "schedule" in levers else []
-        self.names += ["gain"] if "gain" in levers else []
+        self.names += list(GAINS) if "gain" in levers else []
         self.options = OPTIONS.get(start.method, {}) if "theta" in levers else {}
         self.names += [*self.options, *(["l_start"] if self.options and start.method == "catis" else [])]
 
@@ -80,29 +84,31 @@ class _Code:
             round(_spread(told[f"shape {place}"]), 3) if f"shape {place}" in told else old
             for place, old in enumerate(self.start.shape)
         )
-        gain = round(_spread(told["gain"], 2.0), 3) if "gain" in told else self.start.gain
+        most = [round(told[name] * top, 3) for name, top in GAINS.items() if name in told]
+        gain, soften = ((most[0], most[1]), most[2]) if most else (self.start.gain, self.start.soften)
         options = dict(self.start.options)
         for name, (_, low, high) in self.options.items():
             options[name] = round(low + (high - low) * told[name], 3)
         if "l_start" in told:
             options["l_start"] = round(told["l_start"] * self.depth * 0.75)
-        return replace(self.start, shape=shape, gain=gain, options=options)
+        return replace(self.start, shape=shape, gain=gain, soften=soften, options=options)
 
     def _out(self, name: str, candidate: Candidate) -> float:
         if name.startswith("shape"):
             return _gather(candidate.shape[int(name.split()[1])])
-        if name == "gain":
-            return _gather(candidate.size_gain, 2.0)
+        if name in GAINS:
+            now = dict(zip(GAINS, (*candidate.gains, candidate.softens), strict=True))
+            return now[name] / GAINS[name]
         if name == "l_start":
             return float(candidate.options.get("l_start", 2)) / (self.depth * 0.75)
         default, low, high = self.options[name]
         return (float(candidate.options.get(name, default)) - low) / (high - low)
 
 
-def _spread(unit: float, most: float = 4.0) -> float:
-    """0 .. 1 to 1/most .. most, on a logarithmic scale."""
-    return math.exp((2 * unit - 1) * math.log(most))
+def _spread(unit: float) -> float:
+    """0 .. 1 to 1 / MOST .. MOST, on a logarithmic scale."""
+    return math.exp((2 * unit - 1) * math.log(MOST))
 
 
-def _gather(number: float, most: float = 4.0) -> float:
-    return (math.log(max(number, 1 / most)) / math.log(most) + 1) / 2
+def _gather(number: float) -> float:
+    return (math.log(max(number, 1 / MOST)) / math.log(MOST) + 1) / 2

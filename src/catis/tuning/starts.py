@@ -11,8 +11,10 @@ from catis.tuning.values import Values
 
 NEAR = 1.3
 """How much farther from vanilla the second best method may be before calibration and still be looked at after it."""
-GAINS = (1.0, 0.75, 0.6)
-"""Gains of the size term to start from; on the models that were measured less than 1 was better."""
+GAINS = ((0.2, 1.0), (0.7, 0.7), (1.0, 1.0))
+"""Gains of the size term to start from, of the first and last block; little was better early on the models measured."""
+SOFTENS = (0.1, 0.2, 0.0)
+"""How much softer attention may get as tokens go, to start from."""
 
 
 class Starts:
@@ -83,7 +85,8 @@ class Starts:
         best = self._best.ranked(variants(candidate, self._levers), FEW, "options of the method")[0]
         if "gain" not in self._levers:
             return best
-        return self._best.ranked([replace(best, gain=gain) for gain in GAINS], SOME, "gain of the size term")[0]
+        best = self._best.ranked([replace(best, gain=gain) for gain in GAINS], SOME, "gain of the size term")[0]
+        return self._best.ranked([replace(best, soften=soften) for soften in SOFTENS], SOME, "softness of attention")[0]
 
     def _take_best_calibrated(self, candidates: Sequence[Candidate]) -> None:
         """Go on from the candidate that is best once it is calibrated for a moment; without calibration, as it is.
