@@ -10,6 +10,7 @@ import csv
 from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import torch
 from tuned import COLUMNS, NAMES, against, batches, halves, interval, judged, right
@@ -26,28 +27,29 @@ from catis.tuning.candidates import SAME_SHARE, Candidate, Space
 from catis.tuning.controls import constant_r, controls_at
 
 HELD_OUT = 100
+PLAIN: dict[str, Any] = {"gain": (1.0, 1.0), "soften": 0.0}
+"""The size term as ToMe has it, and attention as it is."""
 
 
 def steps(handle: hosts.Handle, recipe: Reduction, budget: float) -> Iterator[tuple[str, Reduction]]:
     """From constant r to the tuned recipe, one lever more at a time, each at the budget."""
     space, method = Space(handle, budget), recipe.method
     base = create_method(method.name)
-    norm = recipe.restore_norm
-    own = Candidate(method.name, gain=recipe.size_gain, restore_norm=norm, kept=tuple(space.counts(recipe)))
+    bare = Candidate(method.name, shape=SAME_SHARE, restore_norm=False, **PLAIN)
+    own = replace(bare, restore_norm=recipe.restore_norm)
     yield "ToMe, constant r", constant_r(handle, budget, create_method("tome"))
     yield "ToMe, same share", space.reduction(Candidate("tome", shape=SAME_SHARE))
-    yield f"operator: {method.name}", space.reduction(Candidate(method.name, shape=SAME_SHARE, restore_norm=False))
-    alike = space.reduction(Candidate(method.name, shape=SAME_SHARE, restore_norm=norm))
+    yield f"operator: {method.name}", space.reduction(bare)
+    alike = space.reduction(own)
     if alike.restores_norm(0):
         yield "norms restored", alike
     if method != base:
         yield "options and weights of the method", replace(alike, method=method)
-    shaped = replace(own, size=recipe.input_size, gain=1.0)
     if recipe.input_size is not None:
-        even = space.reduction(Candidate(method.name, shape=SAME_SHARE, restore_norm=norm, size=recipe.input_size))
-        yield "input size", replace(even, method=method)
+        yield "input size", replace(space.reduction(replace(own, size=recipe.input_size)), method=method)
+    shaped = replace(own, size=recipe.input_size, kept=tuple(space.counts(recipe)))
     yield "tokens kept per block", replace(space.reduction(shaped), method=method)
-    yield "gain of the size term", recipe
+    yield "gain of the size term, softer attention", recipe
 
 
 def main() -> None:

@@ -1,6 +1,6 @@
 """Does triage help once the schedule is right? `triage.py ASSETS RECIPE --model NAME --budget B --out CSV`.
 
-Tokens kept per block, input size and gain of a tuned recipe, with every method in place of its own, and with
+Tokens kept per block, input size, gain and softness of a tuned recipe, with every method in place of its own, and with
 CATIS' signals and strategies; without calibrated weights, which belong to one method. Images as in `tuned.py`: the
 second half judges, differences are from CATIS as it is by default.
 """
@@ -65,7 +65,9 @@ def main() -> None:
         writer = csv.writer(file)
         if not file.tell():
             writer.writerow([name.replace("smaller", "catis") for name in COLUMNS])
-        reduction = replace(reduction, restore_norm=None)  # every method its own
+        depth = handle.facts.depth
+        gains = tuple(reduction.gain(block, depth) for block in range(depth))  # of the recipe, whatever a method's own
+        reduction = replace(reduction, restore_norm=None, size_gain=gains, soften=reduction.softens(0))
         forms = [
             (what, method, reduction) for what, method in methods([(name, Path(path)) for name, path in given.theta])
         ]

@@ -139,13 +139,23 @@ def test_few_blocks_of_a_budget():
     check_ratios("KL, all blocks = 1", {key: [own["cluster", few] / own["cluster", usual]] for key, own in kl.items()})
 
 
-def test_norms_of_merged_tokens():
-    """KL with norms restored, as a multiple of that without."""
-    head, *rows, overall, worse = table_of("docs/methods.md", "KL, norms as they come = 1")
+@pytest.mark.parametrize(
+    ("switch", "begin"),
+    [
+        ("restore_norm", "KL, norms as they come = 1"),
+        ("size_gain", "KL, the whole size term = 1"),
+        ("soften", "KL, attention as it is = 1"),
+    ],
+)
+def test_switches_of_a_reduction(switch, begin):
+    """KL with a switch, as a multiple of that without."""
+    head, *rows, overall, worse = table_of("docs/methods.md", begin)
     ratios: dict[str, dict[str, float]] = {}
-    for run in read("norms.csv"):
+    for run in read("switches.csv"):
+        if run["switch"] != switch:
+            continue
         own = ratios.setdefault(f"{SHORT_OF.get(run['model'], run['model'])}, {run['budget']}", {})
-        own[run["method"]] = float(run["kl_restored"]) / float(run["kl"])
+        own[run["method"]] = float(run["kl_with"]) / float(run["kl_without"])
     assert [row[0] for row in rows] == list(ratios)
     for name, *cells in rows:
         for method, cell in zip(head[1:], cells, strict=True):

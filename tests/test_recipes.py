@@ -58,7 +58,7 @@ def edit(folder: Path, **changes) -> None:
 def test_a_folder_gives_the_same_model_again(folder):
     expected, content = run(calibrated()), json.loads((folder / FILE_NAME).read_text())
     assert sorted(file.name for file in folder.iterdir()) == [FILE_NAME, WEIGHTS_NAME]
-    assert content["version"] == 3
+    assert content["version"] == 4
     assert content["model"] == {"class": "VisionTransformer", "name": "test_vit.r160_in1k"}
     assert content["made"]["held_out_agreement"] == 91.25
     for source in (folder, str(folder), folder / FILE_NAME, load_recipe(folder)):
@@ -99,18 +99,32 @@ def test_files_of_the_second_version_restore_no_norms(folder):
     edit(folder.parent / "plain", version=2)
     recipe = load_recipe(folder.parent / "plain")
     assert recipe.reduction.restore_norm is False
-    assert torch.equal(
-        run(catis.apply(build(), recipe=recipe)), run(catis.apply(build(), "cluster", r=2, restore_norm=False))
-    )
+    then = {"restore_norm": False, "size_gain": 0.7, "soften": 0.0}
+    assert torch.equal(run(catis.apply(build(), recipe=recipe)), run(catis.apply(build(), "cluster", r=2, **then)))
     assert load_recipe(write_recipe(recipe, folder.parent / "again")) == recipe
     edit(folder, version=2)
     assert torch.equal(run(catis.apply(build(), recipe=folder)), run(calibrated()))  # tome, which never did
 
 
+def test_files_of_the_third_version_soften_nothing_and_have_one_gain(folder):
+    cluster = {"method": "cluster", "options": {}}
+    mixed = [cluster, *[{"method": "tome", "options": {}}] * 5]
+    for method, gain in (("cluster", 0.7), (mixed, (0.7, *[1.0] * 5))):
+        recipe = Recipe.from_json({"version": 3, "method": method, "r": 2})
+        assert (recipe.reduction.soften, recipe.reduction.size_gain) == (0.0, gain)
+        assert recipe.reduction.restore_norm is None
+        assert Recipe.from_json(recipe.to_json()) == recipe
+    said = Recipe.from_json({"version": 3, "method": "cluster", "r": 2, "size_gain": 0.9})
+    assert (said.reduction.soften, said.reduction.size_gain) == (0.0, 0.9)
+    assert Recipe.from_json({"version": 4, "method": "cluster", "r": 2}).reduction == Reduction.of("cluster", 2)
+    edit(folder, version=3)
+    assert torch.equal(run(catis.apply(build(), recipe=folder)), run(calibrated()))  # tome, which has neither
+
+
 @pytest.mark.parametrize(
     ("changes", "problem"),
     [
-        ({"version": 4}, " has version 4: this catis reads 1 to 3"),
+        ({"version": 5}, " has version 5: this catis reads 1 to 4"),
         ({"version": "2"}, " has version '2'"),
         ({"colour": "red"}, " has the unknown keys colour"),
         ({"method": "topk"}, ": .*topk"),
@@ -120,6 +134,7 @@ def test_files_of_the_second_version_restore_no_norms(folder):
         ({"head_only": "yes"}, ": head_only='yes': expected True or False"),
         ({"restore_norm": 1}, ": restore_norm=1: expected True or False"),
         ({"size_gain": "big"}, ": size_gain='big': expected a number"),
+        ({"soften": 2}, ": soften=2: expected a number >= 0 and below 1"),
         ({"input_size": 1.5}, ": input_size=1.5: expected the side"),
         ({"output": "pixels"}, ": output='pixels': expected one of"),
         ({"made": {"who": "me"}}, ", made has the unknown keys who"),
