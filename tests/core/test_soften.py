@@ -89,7 +89,7 @@ def test_it_is_kept_and_what_means_nothing_is_refused():
     assert Reduction.from_json(Reduction.of("tome", 8, soften=0.25).to_json()).softens(3) == 0.25
     assert "soften" not in Reduction.of("cluster", 8).to_json()
     for wrong in (1, -0.1, True, "a little", float("nan")):
-        with pytest.raises(ValueError, match="soften=.*: expected a number >= 0 and below 1"):
+        with pytest.raises(ValueError, match=r"soften=.*: expected a number >= 0 and below 1"):
             Reduction.of("tome", 8, soften=wrong)
     with pytest.raises(ValueError, match=r"soften=0\.1: this form of mctf attends in a way of its own"):
         Reduction.of("mctf", 2, reference=True, soften=0.1).bound(12, 1)

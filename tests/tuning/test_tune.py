@@ -174,7 +174,7 @@ def test_every_candidate_and_control_costs_the_budget():
     handle = hosts.find(zoo.load("tiny-6"))
     vanilla = catis.gmacs(handle.model)
     space = Space(handle, 0.5)
-    candidates = [Candidate(), Candidate(shape=(0.1, 1, 2, 1, 0.5)), Candidate("mctf", size=88, gain=0.8),
+    candidates = [Candidate(), Candidate(shape=(0.1, 1, 2, 1, 0.5)), Candidate("mctf", size=88, gain=(0.8, 0.8)),
                   Candidate(kept=(130, 100, 80, 60, 50, 50), others=((0, "mctf"), (1, "tome")))]  # fmt: skip
     reductions = [*map(space.reduction, candidates), *controls_at(handle, 0.5).values()]
     for reduction in reductions[:4]:

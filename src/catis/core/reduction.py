@@ -206,15 +206,21 @@ class Reduction:
                 f"r={list(self.schedule.r)}: blocks {', '.join(map(str, windowed))} attend in windows and remove "
                 "nothing; give 0 there"
             )
-        if self.head_only and self.method.block_runner is not None:
-            raise ValueError(f"head_only=True: this form of {self.method.name} runs all blocks in a way of its own")
-        if self.restore_norm and self.method.block_runner is not None:
-            raise ValueError(f"restore_norm=True: this form of {self.method.name} merges in a way of its own")
-        if self.soften and self.method.block_runner is not None:
-            raise ValueError(f"soften={self.soften:g}: this form of {self.method.name} attends in a way of its own")
+        if self.method.block_runner is not None:
+            self._check_own_way()
         if isinstance(self.size_gain, tuple) and len(self.size_gain) != depth:
             raise ValueError(f"size_gain={list(self.size_gain)}: {len(self.size_gain)} entries for {depth} blocks")
         return replace(self, schedule=self.schedule.bound(depth), windowed=windowed)
+
+    def _check_own_way(self) -> None:
+        """A form of a method that runs its blocks itself knows nothing of these switches."""
+        form = f"this form of {self.method.name}"
+        if self.head_only:
+            raise ValueError(f"head_only=True: {form} runs all blocks in a way of its own")
+        if self.restore_norm:
+            raise ValueError(f"restore_norm=True: {form} merges in a way of its own")
+        if self.soften:
+            raise ValueError(f"soften={self.soften:g}: {form} attends in a way of its own")
 
     def gain(self, block: int, depth: int) -> float:
         """Factor on log(size) in the attention of one of so many blocks."""
