@@ -42,6 +42,7 @@ TABLE_SOURCES = {
     "ViT-S, r=13, ONNX": f"{TABLES}test_speed_of_exported_files",
     "agreement with vanilla, %": f"{TABLES}test_agreement_of_int8_files",
     "int8 x fewer tokens": f"{TABLES}test_int8_times_fewer_tokens",
+    "points ahead of": f"{TABLES}test_paired_with_every_control",
     "top-1, % (points from catis": f"{TABLES}test_forms_of_a_tuned_recipe",
     "top-1, % (points from smaller image": f"{TABLES}test_forms_of_a_tuned_recipe",
     "vit_tiny_patch16_224, n=300": "python benchmarks/quantize.py",

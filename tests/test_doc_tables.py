@@ -222,6 +222,20 @@ def test_forms_of_a_tuned_recipe(file, other):
             assert cell == budget_cell(run, other), (what, model)
 
 
+def test_paired_with_every_control():
+    """A tuned recipe and a budget alone, image by image against each control."""
+    head, *rows = table_of("docs/tuning.md", "points ahead of (* p < 0.05)")
+    runs = {tuple(run[key] for key in ("model", "budget", "view", "what", "control")): run for run in read("paired.csv")}
+    assert len(rows) * len(head[1:]) >= len(runs)
+    for name, *cells in rows:
+        model, *rest = name.split(", ")
+        for control, cell in zip(head[1:], cells, strict=True):
+            run = runs.pop((SHORT[model], *rest, control), None)
+            star = "*" if run and float(run["p"]) < 0.05 else ""
+            assert cell == (f"{float(run['points']):+.1f}{star}" if run else "-"), (name, control)
+    assert not runs
+
+
 def test_theta_by_both_objectives():
     head, *rows = table_of("docs/tuning.md", "model, chosen by")
     runs = {(run["model"], run["objective"]): run for run in read("theta.csv")}
