@@ -12,7 +12,7 @@ import runpy
 from pathlib import Path
 
 import torch
-from tuned import batches, halves
+from tuned import NAMES, batches, halves
 
 from catis import hosts, zoo
 from catis.core.budget import BUDGET_METHOD, SHORTEST, in_few_blocks
@@ -32,7 +32,7 @@ def main() -> None:
     parser.add_argument("--out", type=Path, default=Path("results/shapes.csv"))
     parser.add_argument("--images", type=int, default=96)
     parser.add_argument("--methods", nargs="+", default=METHODS)
-    parser.add_argument("--models", nargs="+", default=["tiny-6", "tiny-12", "deit_tiny_patch16_224"])
+    parser.add_argument("--models", nargs="+", default=["tiny-6", "tiny-12", *NAMES])
     parser.add_argument("--shapes", nargs="+", help="only these under cluster")
     parser.add_argument("--show", action="store_true", help="print the tables of docs/budget.md, measure nothing")
     given = parser.parse_args()
