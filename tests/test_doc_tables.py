@@ -225,7 +225,9 @@ def test_forms_of_a_tuned_recipe(file, other):
 def test_paired_with_every_control():
     """A tuned recipe and a budget alone, image by image against each control."""
     head, *rows = table_of("docs/tuning.md", "points ahead of (* p < 0.05)")
-    runs = {tuple(run[key] for key in ("model", "budget", "view", "what", "control")): run for run in read("paired.csv")}
+    runs = {
+        tuple(run[key] for key in ("model", "budget", "view", "what", "control")): run for run in read("paired.csv")
+    }
     assert len(rows) * len(head[1:]) >= len(runs)
     for name, *cells in rows:
         model, *rest = name.split(", ")
